@@ -117,6 +117,7 @@ def test_what_may_be_asked(tmp_path: Path) -> None:
     with pytest.raises(errors.CompileError, match="E710"):
         ways("", "pack S1: tensor=B operand=1 along=k width=32\n")
     shapes = [a for n, s in SHAPES.items() for a in ("--shape", f"{n}={','.join(map(str, s))}")]
+    shapes += ["--algebra", "direct"]  # a matrix unit would be asked about first
     command, by = ["emit", MATMUL, *shapes, "--stage", "alternatives"], tmp_path / "record"
     printed = CliRunner().invoke(app, command).output.splitlines()
     by.write_text(HEAD + next(line for line in printed if "width=32" in line) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
 from polytc.program import scalars, words
-from polytc.program.scalars import BOOL, I64, U32
+from polytc.program.scalars import BOOL, F32, I64, U32
 from polytc.program.sizes import Size
 
 _BOOLEAN = (*scalars.COMPARISONS, *scalars.LOGICAL)
@@ -185,7 +185,11 @@ def _call(e: loops.Call) -> None:
 def _word_call(e: loops.Call) -> None:
     dot = words.DOTS.get(e.fn)
     if dot is not None:
-        _need(len(e.args) == 2 and all(a.dtype == U32 for a in e.args) and e.dtype == dot.result, "a dot product of words", e)
+        fit = len(e.args) == dot.operands and all(a.dtype == U32 for a in e.args) and e.dtype == dot.result
+        _need(fit, "a dot product of words", e)
+        return
+    if e.fn in words.PARTS:
+        _need(len(e.args) == 2 and all(a.dtype == F32 for a in e.args) and e.dtype == U32, "a word of parts of two f32", e)
         return
     same = len({a.dtype for a in e.args}) == 1
     _need(same and e.dtype == U32 and len(e.args) * e.args[0].dtype.bits == U32.bits, "a word of equal parts", e)

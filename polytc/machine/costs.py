@@ -59,6 +59,8 @@ class Traffic:
     second: float = cost(1 / 24, "cycles/byte", "from the second cache", guess(_BY_HAND))
     third: float = cost(1 / 4, "cycles/byte", "from the third cache", guess(_BY_HAND))
     memory: float = cost(1 / 3, "cycles/byte", "from memory", guess(_BY_HAND))
+    tiles: float = cost(1 / 6, "cycles/byte", "tiles of a matrix unit from behind the second cache", guess(
+        "17 GB/s of a Sapphire-Rapids-class processor at 2.8 GHz, prefetched"))
     stream_second: float = cost(64.0, "bytes/cycle", "an operand read once, from the second cache", guess("a line a cycle"))
     stream_third: float = cost(24.0, "bytes/cycle", "an operand read once, from the third cache", guess(_BY_HAND))
     stream_memory: float = cost(8.0, "bytes/cycle", "an operand read once, from memory", guess(_BY_HAND))
@@ -91,7 +93,12 @@ class Copies:
     word_uses: int = cost(8, "uses", "of a number that is put into words", guess(_BY_HAND))
     convert_uses: int = cost(16, "uses", "of a half or a byte that is converted beforehand", guess(
         "below, memory moves the narrow numbers in half the time, and arithmetic does not wait for their conversion"))
-    split: float = cost(1.0, "cycles", "splitting a number into three bf16, and putting them into words", guess(_BY_HAND))
+    split: float = cost(2.0, "cycles", "splitting a number into three bf16, and putting them into words", guess(
+        "0.4 in the second cache of a Sapphire-Rapids-class processor; the parts take one and a half times the memory"))
+    split_start: float = cost(6000.0, "cycles", "numbers in parts, whatever their count", guess(
+        "2 microseconds: another region, and the shapes of tiles"))
+    heated: float = cost(1.2, "ratio", "products of a matrix unit of any numbers, to those of zeros", guess(
+        "2600 and 3200 GFLOP/s of bf16, same processor: it slows down under the load"))
     winograd: float = cost(6.0, "cycles", "a vector of Winograd's transformed data or products", guess(_BY_HAND))
     layout: float = cost(10.0, "cycles", "a vector of data or results that a copy puts in another order", guess(_BY_HAND))
     winograd_weight: float = cost(1.0, "cycles", "a weight, transformed in every call", guess(_BY_HAND))

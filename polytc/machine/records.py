@@ -90,7 +90,7 @@ class Machine:
 
     def multiplies_tiles(self, dot: str) -> bool:
         """Whether a matrix unit does this dot product for all pairs of 16 rows and 16 columns of 16 words (x86's AMX)."""
-        feature = {"dot_u8i8": "amx-int8", "dot_bf16": "amx-bf16"}.get(dot)
+        feature = {"dot_u8i8": "amx-int8", "dot_bf16": "amx-bf16", "dot_f32": "amx-bf16", "dot_f32_bf16": "amx-bf16"}.get(dot)
         return feature is not None and self.vector_bytes == 64 and self.has(feature)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 from polytc import extensions
 from polytc.rewrite import factors, gathered_sums, long_sums, parallel_scans, product_order, staging
 from polytc.rewrite.complex_numbers import statements as complex_statements
-from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
+from polytc.rewrite.cpu import dot_words, lanes, matrix_tiles, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu.division import Divided
 from polytc.rewrite.step import (
@@ -109,6 +109,9 @@ STEPS: tuple[Step, ...] = (
     Step("dot_words", "sums of products of narrow numbers become dot products of words", dot_words.group, dot_words.decide,
          kinds=CPU, needs=(STRAIGHT, NOT_PRECISE),
          choice=dot_words.DotWords, fits=dot_words.fits, options=independent(dot_words.options)),
+    Step("matrix_tiles", "words lie in memory as a matrix unit loads them", matrix_tiles.lay_out, matrix_tiles.decide,
+         kinds=CPU, needs=(STRAIGHT, NOT_PRECISE),
+         choice=matrix_tiles.Tiles, fits=matrix_tiles.fits, options=independent(matrix_tiles.options)),
     Step("pack", "operands of contractions are laid out in panels", pack.pack, pack.decide, kinds=CPU,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
          choice=pack.Panels, fits=pack.fits, options=independent(pack.options), in_turn=True),

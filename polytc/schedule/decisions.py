@@ -61,7 +61,8 @@ class Tiled:
     """The tile of a group on a CPU. rows: its shared loops, by the indices of its first statement; sizes: iterations of each in
     a tile; order: of the loops over tiles, outermost first; vector: the row that becomes vectors, or ''. blocked, along, block,
     depth: the reduction of that statement over that index runs in blocks of so many steps, inside of so many loops over tiles;
-    unrolled: a statement, and indices of its reduction that are; caches: iterations of a block of tiles of each row, or 0."""
+    unrolled: a statement, and indices of its reduction that are; caches: iterations of a block of tiles of each row, or 0;
+    around: 1 if the loops over such blocks are outside of all others."""
 
     statement: str
     rows: tuple[str, ...]
@@ -74,6 +75,7 @@ class Tiled:
     depth: int = 0
     unrolled: tuple[str, ...] = ()
     caches: tuple[int, ...] = ()
+    around: int = 0
 
 
 @dataclass(frozen=True)

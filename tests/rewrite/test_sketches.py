@@ -15,14 +15,14 @@ from polytc.program.program import Program
 from polytc.rewrite import index_checks
 from polytc.rewrite.gpu import division, split_reduction
 from polytc.rewrite.step import Step
-from polytc.rewrite.table import STEPS
+from polytc.rewrite.table import STEPS, named
 from polytc.rewrite.tidy import axes
 from tests.sketches import Sketch, arrows, difference, of, sketches
 
 MACHINES: dict[str, Machine] = {
     "avx2": AVX2, "avx512": AVX512, "neon": NEON, "gpu": DEVICES["nvidia-sm90"],
     "mali": DEVICES["mali"],
-    "amx": replace(AVX512, features="+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"),
+    "amx": replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+amx-tile,+amx-int8,+amx-bf16"),
     "vnni": replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw"),
 }
 STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu.winograd.convolution": "winograd",
@@ -41,6 +41,8 @@ NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.index_checks": lambda p: index_checks.check_indices(p)[0],
 }
 """Rewrites that are not in the table: parts of a step by themselves, and what is asked for."""
+BEHIND = {"polytc.rewrite.cpu.matrix_tiles": "dot_words"}
+"""Modules of steps for what no text can say, and the step that makes it."""
 SIGNATURES = {"polytc.rewrite.step"}
 """Docstrings whose arrows are no sketches."""
 SKETCHES = sketches(rewrite)
@@ -66,6 +68,8 @@ def behind(sketch: Sketch, program: Program) -> tuple[str, Program]:
     if sketch.place in NO_STEPS:
         return sketch.place, NO_STEPS[sketch.place](program)
     machine = MACHINES[sketch.machine or "avx512"]
+    if sketch.place in BEHIND:
+        program = named(BEHIND[sketch.place]).run(program, machine)
     for step in STEPS:
         if machine.kind in step.kinds and shown_in(step, sketch) and (made := step.run(program, machine)) != program:
             return step.name, made

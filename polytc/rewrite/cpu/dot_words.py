@@ -18,57 +18,28 @@ Efficient Integer-Arithmetic-Only Inference, CVPR 2018, section 2.3.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.program.linear import linear, normalise
-from polytc.program.names import fresh
-from polytc.program.scalars import I8, I32, I64, U8, U32, DType
-from polytc.program.words import DOTS, WORD, Dot
+from polytc.program.scalars import I8, I32, U8, U32, DType
+from polytc.program.words import DOTS, Dot
+from polytc.rewrite.cpu.word_tensors import (
+    Factor,
+    Words,
+    WordTensors,
+    along,
+    dimension,
+    named,
+    number,
+    plain_target,
+    total,
+    whole_words,
+)
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
-from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
-
-TOP_BITS = 0x80808080
-"""The top bit of each of four bytes."""
-
-
-@dataclass(frozen=True)
-class Factor:
-    """`T(read) - zero` in a sum of products; zero: None for nothing."""
-
-    read: pr.Read
-    zero: pr.Expr | None = None
-
-
-@dataclass(frozen=True)
-class Words:
-    """A factor in `count` words of numbers of type `kind` along dimension `dimension` of its tensor, `steps` numbers in all;
-    those beyond are 0. flipped: the top bit of each number is, so that it is 128 more (u8 from i8) or less (i8 from u8)."""
-
-    factor: Factor
-    kind: DType
-    dimension: int
-    steps: int
-    count: int
-
-    @property
-    def flipped(self) -> bool:
-        return self.factor.read.dtype.bits == self.kind.bits and self.factor.read.dtype != self.kind
-
-    @property
-    def group(self) -> int:
-        return U32.bits // self.kind.bits
-
-    @property
-    def zero(self) -> pr.Expr | None:
-        """What the numbers in the words are too large by."""
-        moved = 0 if not self.flipped else 128 if self.kind == U8 else -128
-        return _sum(self.factor.zero, _number(moved) if moved else None)
 
 
 @dataclass(frozen=True)
@@ -152,7 +123,7 @@ def _choice(s: pr.Statement, plan: _Plan) -> DotWords:
 def _grouped(s: pr.Statement) -> tuple[Factor, Factor] | None:
     """The factors of a sum of products, if words can take their place."""
     factors = _factors(s)
-    return None if s.op != "+" or s.where or not is_contraction(s) or not _plain_target(s) else factors
+    return None if s.op != "+" or s.where or not is_contraction(s) or not plain_target(s) else factors
 
 
 def _plans(program: pr.Program, s: pr.Statement, machine: Machine) -> list[_Plan]:
@@ -162,20 +133,13 @@ def _plans(program: pr.Program, s: pr.Statement, machine: Machine) -> list[_Plan
         return plans
     for dot in (DOTS[name] for name in machine.dots if DOTS[name].result == program.tensor(s.target).dtype):
         for a, b in (factors, factors[::-1]):
-            index = _index(program, s, factors, dot.group)
+            index = along(program, s, factors, dot.group)
             if index is not None and _fits(a, dot.a) and _fits(b, dot.b):
-                count = _count(dot, index.extent, machine)
-                words = (Words(f, kind, _dimension(f.read, index.index), index.extent, count)
+                count = whole_words(dot, index.extent, machine)
+                words = (Words(f, kind, dimension(f.read, index.index), index.extent, count)
                          for f, kind in ((a, dot.a), (b, dot.b)))
                 plans.append(_Plan(dot, index.index, *words))
     return plans
-
-
-def _count(dot: Dot, steps: int, machine: Machine) -> int:
-    """How many words: whole tiles of them for a matrix unit, which has no use for less."""
-    count = -(-steps // dot.group)
-    whole = -(-count // MATRIX) * MATRIX
-    return whole if machine.multiplies_tiles(dot.name) and 2 * count >= whole else count
 
 
 def _factors(s: pr.Statement) -> tuple[Factor, Factor] | None:
@@ -202,46 +166,17 @@ def _fits(f: Factor, kind: DType) -> bool:
     return of == kind or (of in (I8, U8) and kind.is_int)
 
 
-def _moving(subscripts: Sequence[pr.Expr]) -> list[pr.Expr]:
-    """Without the numbers that axes of extent 1 have."""
-    return [sub for sub in subscripts if not isinstance(sub, pr.Const)]
-
-
-def _plain_target(s: pr.Statement) -> bool:
-    forms = [linear(sub) for sub in _moving(s.subscripts)]
-    names = [f.index for f in forms if f is not None]
-    return len(names) == len(forms) and None not in names and len(set(names)) == len(names)
-
-
-def _index(program: pr.Program, s: pr.Statement, factors: tuple[Factor, Factor], size: int) -> pr.Range | None:
-    """The reduced index along which both factors can be put into words."""
-    possible = [r for r in s.ranges if r.index in reduced_indices(s) and r.lower == 0 and r.extent >= size
-                and all(_dimension(f.read, r.index) >= 0 and
-                        program.tensor(f.read.tensor).lower[_dimension(f.read, r.index)] == 0 for f in factors)]
-    return max(possible, key=lambda r: (r.extent % size == 0, r.extent), default=None)
-
-
-def _dimension(read: pr.Read, index: str) -> int:
-    """The only dimension that the index moves, if it stands alone there; else -1."""
-    moved = [d for d, sub in enumerate(read.subscripts) if any(e == pr.Index(index) for e in pr.walk(sub))]
-    return moved[0] if len(moved) == 1 and read.subscripts[moved[0]] == pr.Index(index) else -1
-
-
 def _corrections(s: pr.Statement, plan: _Plan, fixed: frozenset[str]) -> int:
     """Steps of the sums that the zeros ask for in each call."""
     extent = s.extents
     asked = [x.factor.read for x, other in ((plan.a, plan.b), (plan.b, plan.a)) if other.zero is not None]
-    return sum(prod(extent[i] for i in _indices(r)) for r in asked if r.tensor not in fixed)
-
-
-def _indices(read: pr.Read) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(e.name for sub in read.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)))
+    return sum(prod(extent[i] for i in named(r)) for r in asked if r.tensor not in fixed)
 
 
 # ---- the rewrite
 
 def _applied(program: pr.Program, s: pr.Statement, plan: _Plan) -> pr.Program:
-    new = _New(program)
+    new = WordTensors(program)
     a, b = (new.words(x) for x in (plan.a, plan.b))
     steps = tuple(pr.Range(r.index, 0, plan.a.count) if r.index == plan.index else r for r in s.ranges)
     update = replace(s, value=pr.Call(plan.dot.name, (a, b), plan.dot.result), ranges=steps)
@@ -250,131 +185,17 @@ def _applied(program: pr.Program, s: pr.Statement, plan: _Plan) -> pr.Program:
         ones = pr.Const(sum(1 << n * plan.a.kind.bits for n in range(plan.dot.group)), U32)
         for other, words, args in ((plan.b, a, (a, ones)), (plan.a, b, (ones, b))):
             if other.zero is not None:
-                total = new.total(replace(update, value=pr.Call(plan.dot.name, args, plan.dot.result)), words)
-                terms = _sum(terms, _product(_product(_number(-1), total), other.zero))
+                summed = new.sum_of(replace(update, value=pr.Call(plan.dot.name, args, plan.dot.result)), words)
+                terms = total(terms, _product(_product(number(-1), summed), other.zero))
         if plan.a.zero is not None and plan.b.zero is not None:
             points = prod(s.extents[i] for i in reduced_indices(s))
-            terms = _sum(terms, _product(_number(points), _product(plan.a.zero, plan.b.zero)))
+            terms = total(terms, _product(number(points), _product(plan.a.zero, plan.b.zero)))
     return new.program(s, terms, update)
-
-
-class _New:
-    """The tensors and statements that come before an update."""
-
-    def __init__(self, program: pr.Program) -> None:
-        self.old = program
-        self.tensors = list(program.tensors)
-        self.statements: list[pr.Statement] = []
-
-    def words(self, w: Words) -> pr.Read:
-        """The read of the words in place of that of the factor."""
-        source, d = self.old.tensor(w.factor.read.tensor), w.dimension
-        shape = tuple(w.count if n == d else extent for n, extent in enumerate(source.shape))
-        target = self._tensor(f"{source.name}_words", U32, shape, source.lower)
-        ranges = [pr.Range(f"x{n}", lo, lo + extent) for n, (lo, extent) in enumerate(zip(source.lower, shape, strict=True))]
-        whole, rest = divmod(w.steps, w.group)
-        ranges[d] = replace(ranges[d], upper=whole)
-        cell: list[pr.Expr] = [pr.Index(r.index) for r in ranges]
-        first = pr.Binary("*", pr.Const(w.group, I64), cell[d], I64)
-        self._assign(target, cell, self._word(w, first, w.group), tuple(ranges))
-        if rest:
-            cell[d] = pr.Const(whole, I64)
-            self._assign(target, cell, self._word(w, pr.Const(whole * w.group, I64), rest), tuple(ranges[:d] + ranges[d + 1:]))
-        filled = whole + (rest > 0)
-        if filled < w.count:
-            cell[d], ranges[d] = pr.Index(f"x{d}"), pr.Range(f"x{d}", filled, w.count)
-            self._assign(target, cell, pr.Const(0, U32), tuple(ranges))
-        return pr.Read(target.name, w.factor.read.subscripts, U32)
-
-    def _word(self, w: Words, first: pr.Expr, count: int) -> pr.Expr:
-        """The word of `count` numbers from the coordinate `first` on, filled up with what becomes 0."""
-        source, parts = self.old.tensor(w.factor.read.tensor), list[pr.Expr]()
-        kind = source.dtype if w.flipped else w.kind
-        nothing: int | float = 0.0 if kind.is_float else 0 if not w.flipped else 128 if kind == U8 else -128
-        for n in range(w.group):
-            at = normalise(pr.Binary("+", first, pr.Const(n, I64), I64))
-            subs = tuple(at if d == w.dimension else pr.Index(f"x{d}") for d in range(len(source.shape)))
-            part: pr.Expr = pr.Read(source.name, subs, source.dtype)
-            parts.append(pr.Const(nothing, kind) if n >= count else part if source.dtype == kind else pr.Cast(part, kind))
-        word = pr.Call(WORD, tuple(parts), U32)
-        return pr.Binary("^", word, pr.Const(TOP_BITS, U32), U32) if w.flipped else word
-
-    def total(self, update: pr.Statement, words: pr.Read) -> pr.Read:
-        """The read of the sum of all numbers of a factor, for each index that the update keeps."""
-        reduced, used = reduced_indices(update), _indices(words)
-        kept = tuple(r for r in update.ranges if r.index in used and r.index not in reduced)
-        ranges = (*kept, *(r for r in update.ranges if r.index in reduced))
-        target = self._tensor(f"{words.tensor}_sum", I32, tuple(r.extent for r in kept), tuple(r.lower for r in kept))
-        cell = [pr.Index(r.index) for r in kept]
-        self._assign(target, cell, _number(0), kept)
-        self._assign(target, cell, update.value, ranges, "+")
-        return pr.Read(target.name, tuple(cell), I32)
-
-    def program(self, s: pr.Statement, terms: pr.Expr | None, update: pr.Statement) -> pr.Program:
-        """The program with `update` in place of s, which starts from what was there and `terms`."""
-        statements = list(self.old.statements)
-        at = statements.index(s)
-        if terms is not None:
-            start = next((n for n in reversed(range(at)) if statements[n].target == s.target
-                          or any(r.tensor == s.target for r in pr.reads(statements[n]))), None)
-            init = statements[start] if start is not None else None
-            if init is not None and _is_start(init, s):
-                names = {pr.Index(r.index).name: sub for r, sub in zip(_box(s), _moving(init.subscripts), strict=True)}
-                value = pr.substitute(terms, names)
-                zero = isinstance(init.value, pr.Const) and init.value.value == 0
-                self.statements.append(replace(init, value=value if zero else pr.Binary("+", init.value, value, I32)))
-                statements.remove(init)
-                at -= 1
-            else:
-                self._assign(self.old.tensor(s.target), list(s.subscripts), terms, _box(s), "+")
-        statements[at:at + 1] = [*self.statements, update]
-        return replace(self.old, tensors=tuple(self.tensors), statements=tuple(statements))
-
-    def _tensor(self, name: str, dtype: DType, shape: tuple[int, ...], lower: tuple[int, ...]) -> pr.Tensor:
-        made = pr.Tensor(fresh(name, {t.name for t in self.tensors}), dtype, shape, lower)
-        self.tensors.append(made)
-        return made
-
-    def _assign(self, target: pr.Tensor, cell: Sequence[pr.Expr], value: pr.Expr, ranges: tuple[pr.Range, ...],
-                op: str | None = None) -> None:
-        name = fresh(f"S_{target.name}", {x.name for x in (*self.old.statements, *self.statements)})
-        self.statements.append(pr.Statement(name, target.name, tuple(cell), op, value, ranges))
-
-
-def _box(s: pr.Statement) -> tuple[pr.Range, ...]:
-    """The ranges of the target's subscripts, which are plain indices, in their order."""
-    return tuple(s.by_index[str(form.index)] for sub in _moving(s.subscripts) if (form := linear(sub)) is not None)
-
-
-def _is_start(init: pr.Statement, s: pr.Statement) -> bool:
-    """Does `init` assign just the elements that s adds to?"""
-    same = init.target == s.target and init.op is None and not init.where and _plain_target(init)
-    return same and [(r.lower, r.upper) for r in _box(init)] == [(r.lower, r.upper) for r in _box(s)] \
-        and len(init.ranges) == len(_moving(init.subscripts)) and _fixed(init) == _fixed(s)
-
-
-def _fixed(s: pr.Statement) -> list[tuple[int, pr.Expr]]:
-    """The numbers among the subscripts of the target, with their places."""
-    return [(d, sub) for d, sub in enumerate(s.subscripts) if isinstance(sub, pr.Const)]
-
-
-def _number(value: int) -> pr.Const:
-    """An i32; what is beyond wraps."""
-    return pr.Const((value + (1 << 31)) % (1 << 32) - (1 << 31), I32)
-
-
-def _sum(a: pr.Expr | None, b: pr.Expr | None) -> pr.Expr | None:
-    if a is None or b is None:
-        return b if a is None else a
-    if isinstance(a, pr.Const) and isinstance(b, pr.Const):
-        value = _number(int(a.value) + int(b.value))
-        return value if value.value else None
-    return pr.Binary("+", a, b, I32)
 
 
 def _product(a: pr.Expr, b: pr.Expr) -> pr.Expr:
     if isinstance(a, pr.Const) and isinstance(b, pr.Const):
-        return _number(int(a.value) * int(b.value))
+        return number(int(a.value) * int(b.value))
     if isinstance(b, pr.Const) and isinstance(a, pr.Binary) and a.op == "*" and isinstance(a.a, pr.Const):
-        return pr.Binary("*", _number(int(a.a.value) * int(b.value)), a.b, I32)
+        return pr.Binary("*", number(int(a.a.value) * int(b.value)), a.b, I32)
     return pr.Binary("*", a, b, I32)

@@ -31,7 +31,7 @@ from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel
 
 PANEL = 16
 """The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
@@ -169,11 +169,12 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
     unpacked = plain.cycles if plain is not None else dots
     unpacked += sum(again.values())
     each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
+    tiled = isinstance(s.value, pr.Call) and machine.multiplies_tiles(s.value.fn)  # see rewrite.cpu.matrix_tiles
     found = list[_Candidate]()
     for place, read in enumerate(pr.reads(s), 1):
         formal = _indices(program, s, read)
         size = _points(s, formal)
-        if not formal or read.tensor not in around.given:
+        if not formal or read.tensor not in around.given or (tiled and any(map(panel, read.subscripts))):
             continue
         if read.tensor not in fixed and not again[read] and s.points < costs.pack_uses * size:
             times = s.points // max(1, size)

@@ -16,6 +16,7 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.words import DOTS
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, panel_width
 
@@ -25,8 +26,8 @@ STRAIGHT = 256
 """Vector operations of a tile with its whole reduction, above which straight code would be too much of it."""
 MATRIX = 16
 """Rows, columns and words of a tile of the matrix unit, and the cycles of its product."""
-_HEIGHTS = (*range(1, MATRIX + 1), *range(MATRIX + 2, 2 * MATRIX + 1, 2))
-"""Rows of one tile of the matrix unit, or of two."""
+LATENCY, STORED = 52, 4
+"""Cycles until a product of the matrix unit can be added to; of storing a row of a tile of results and loading it again."""
 WIDEST = 8
 """Vectors side by side."""
 
@@ -96,52 +97,47 @@ def _tiles(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[s
 
 def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
                     machine: Machine) -> list[RegisterTile]:
-    """Two by two tiles of the matrix unit (targets.llvm.amx), if there is one: one operand walks along the reduction, the other
-    along the vectors."""
+    """Tiles of the matrix unit (targets.llvm.amx), if there is one: the words of one operand walk along the reduction, those of
+    the other along the vectors."""
     reduced, extent = reduced_indices(s), s.extents
-    if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or not reduced or len(accesses) != 3 \
-            or extent[reduced[-1]] < MATRIX:
+    if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or not reduced \
+            or len(accesses) != 1 + DOTS[s.value.fn].operands or extent[reduced[-1]] < MATRIX:
         return []
-    found = []
+    found, products = [], len(DOTS[s.value.fn].products)
     for vector, jam in ((v, j) for v in shared for j in shared if v != j):
-        column = next((a for a in accesses[1:] if a.stride(vector) == 1), None)
-        row = next((a for a in accesses[1:] if a.stride(reduced[-1]) == 1), None)
-        if column is None or row is None or column is row or accesses[0].stride(vector) != 1 \
-                or (column.stride(jam), row.stride(vector)) != (0, 0) or row.stride(jam) in (0, None):
+        columns = [a for a in accesses[1:] if a.stride(vector) == 1 and a.stride(jam) == 0]
+        rows = [a for a in accesses[1:] if a.stride(reduced[-1]) == 1 and a.stride(vector) == 0
+                and a.stride(jam) not in (0, None)]
+        if not columns or not rows or len(columns) + len(rows) < len(accesses) - 1 or accesses[0].stride(vector) != 1:
             continue
-        steps = prod(extent[i] for i in reduced[:-1]) * -(-extent[reduced[-1]] // MATRIX)
+        words = prod(extent[i] for i in reduced[:-1]) * -(-extent[reduced[-1]] // MATRIX) * MATRIX
         outer = prod(extent[i] for i in shared if i not in (vector, jam))
-        widths = _widths(s, vector, lanes)
-        found.append(RegisterTile(vector, jam, _high_tiles(extent[jam])[0], 2 if 2 in widths else widths[0],
-                                  matrix_cycles(extent[jam], extent[vector], MATRIX * steps) * outer))
+        panel = panel_width(s, jam)
+        high = panel if panel is not None and panel <= 2 * MATRIX else height(extent[jam])
+        widths, wide = _widths(s, vector, lanes), strips(high)
+        found.append(RegisterTile(vector, jam, high, wide if wide in widths else widths[0],
+                                  matrix_cycles(extent[jam], extent[vector], words, products) * outer))
     return found
 
 
-def matrix_cycles(rows: int, columns: int, words: int) -> float:
-    """Cycles of a product on the matrix unit that adds up so many words for each row and column."""
-    strips, stores = -(-columns // (2 * MATRIX)), -(-rows // MATRIX) * 8 * MATRIX
-    return (_high_tiles(rows)[1] * -(-words // MATRIX) + stores) * strips
+def height(rows: int) -> int:
+    """Rows of a block of one or two tiles of the matrix unit: so many rows make blocks as high as possible, and of even
+    heights."""
+    return -(-rows // -(-rows // (2 * MATRIX)))
 
 
-def _high_tiles(extent: int) -> tuple[int, float]:
-    """How many of so many rows are best taken at a time, and the cycles of a step with all of them: see `_on_tiles`."""
-    return min(((n, _on_tiles(extent, n)) for n in _HEIGHTS if n <= extent), key=lambda x: (x[1], -x[0]))
+def strips(rows: int) -> int:
+    """Tiles of the matrix unit side by side, for blocks of so many rows: four of results hide the latency of a product."""
+    return 2 if rows > MATRIX else 4
 
 
-def edge(rows: int) -> int:
-    """Rows of a tile of the matrix unit where a loop is unrolled so far: one tile, or two."""
-    return rows if rows <= MATRIX else rows // 2
-
-
-def _on_tiles(extent: int, rows: int) -> float:
-    """Cycles of one step, 16 words of the reduction, of two tiles of columns with `extent` rows, `rows` of them at a time. A
-    product takes as many cycles as its rows, loading a row half of one; the rows that fill no tile are dot products of
-    vectors, which wait for each other."""
-    high = edge(rows)
-    pairs, rest = divmod(extent, rows)
-    single, left = divmod(rest, high)
-    block = max(4.0 * high, high + MATRIX) if rows > high else max(2.0 * high, high / 2 + MATRIX)
-    return pairs * block + single * max(2.0 * high, high / 2 + MATRIX) + (max(left, 5) * MATRIX if left else 0)
+def matrix_cycles(rows: int, columns: int, words: int, products: int = 1) -> float:
+    """Cycles of a product on the matrix unit that adds up so many words for each row and column, `products` times. A product of
+    two tiles takes as many cycles as there are rows, and the next one with the same results waits for it."""
+    high, tiles = height(rows), -(-columns // MATRIX)
+    side = min(strips(high), tiles)
+    step = max(side * high, LATENCY)
+    return -(-rows // high) * -(-tiles // side) * (-(-words // MATRIX) * products * step + STORED * side * high)
 
 
 def _apart(target: AccessStrides, t: RegisterTile) -> int:

@@ -22,7 +22,7 @@ def written(group: Group, tile: Tile) -> Tiled:
                  rows[tile.vector] if tile.vector is not None else "",
                  *((block.statement, block.index, block.size, block.depth) if block is not None else ("", "", 0, 0)),
                  (tile.straight[0], *tile.straight[1]) if tile.straight is not None else (),
-                 tuple(caches.get(r, 0) for r in range(len(rows))) if caches else ())
+                 tuple(caches.get(r, 0) for r in range(len(rows))) if caches else (), int(tile.around))
 
 
 def read(group: Group, given: Tiled) -> Tile:
@@ -44,7 +44,8 @@ def read(group: Group, given: Tiled) -> Tile:
         raise Misfit("`caches` has a number for each loop: 0, or at least the size of its tile")
     at = {name: r for r, name in enumerate(rows)}
     return Tile(given.sizes, at[given.vector] if given.vector else None, tuple(at[name] for name in given.order),
-                _block(group, given), _straight(group, given), tuple((r, c) for r, c in enumerate(given.caches) if c))
+                _block(group, given), _straight(group, given), tuple((r, c) for r, c in enumerate(given.caches) if c),
+                bool(given.around))
 
 
 def _block(group: Group, given: Tiled) -> Block | None:

@@ -22,7 +22,7 @@ from polytc.machine import Machine, estimates
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
-from polytc.schedule.cost import parallel_profitability, register_tiles, tile_order, vector_loops
+from polytc.schedule.cost import matrix_blocks, parallel_profitability, register_tiles, tile_order, vector_loops
 from polytc.schedule.cpu import given_tiles
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.decisions import Decisions, Priced, Threaded
@@ -84,7 +84,8 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind:
     parts: list[Nest] = []
     for n, s in enumerate(group.statements):
         part = _leaf(program, group, n, tile, machine, name)
-        inner = tuple(_row(group, r, tile, kind if cut == 0 else "sequential", (n,)) for r in tile.order[cut:])
+        alone = kind if cut == 0 and not tile.around else "sequential"
+        inner = tuple(_row(group, r, tile, alone, (n,)) for r in tile.order[cut:])
         part = Band(f"{name}.{s.name}.rows", inner, part, permutable=True) if inner else part
         if tile.block is not None and s.name == tile.block.statement:
             steps = Member(((s.name, f"floor({isl.name(tile.block.index)}/{tile.block.size})"),))
@@ -93,9 +94,13 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind:
     body: Nest = parts[0] if len(parts) == 1 else Sequence(tuple(parts))
     everyone = tuple(range(len(group.statements)))
     blocked = [r for r in tile.order if r in dict(tile.caches)]
-    outer = [_row(group, r, tile, kind, everyone) for r in tile.order[:cut] if r not in blocked]
-    outer += [_cache_block(group, r, tile, kind) for r in blocked]
-    outer += [_row(group, r, tile, "sequential", everyone) for r in blocked]
+    if tile.around:
+        outer = [_cache_block(group, r, tile, kind) for r in blocked]
+        outer += [_row(group, r, tile, kind if r not in blocked else "sequential", everyone) for r in tile.order[:cut]]
+    else:
+        outer = [_row(group, r, tile, kind, everyone) for r in tile.order[:cut] if r not in blocked]
+        outer += [_cache_block(group, r, tile, kind) for r in blocked]
+        outer += [_row(group, r, tile, "sequential", everyone) for r in blocked]
     return Band(name, tuple(outer), body, permutable=True) if outer else body
 
 
@@ -283,6 +288,10 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, index: li
     if jam is not None:
         sizes[jam] = chosen.rows
     named = dict(zip(index, sizes, strict=True))
+    if jam is not None and isinstance(s.value, pr.Call) and machine.multiplies_tiles(s.value.fn):
+        found = matrix_blocks.choose(program, s, named, chosen.vector, index[jam], machine)
+        caches = ((index.index(found.index), found.size),) if found.index else ()
+        return Tile(tuple(sizes), vector, found.order, found.block, None, caches, bool(caches))
     rows = tile_order.of_tiles(program, s, named, machine)
     block = None
     if not chosen.straight:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
-from polytc.program.words import WORD
+from polytc.program.words import PARTS, WORD
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, .
 
 def _in_word(s: pr.Statement) -> tuple[pr.Read, ...]:
     """The reads of a statement that puts them side by side into words (rewrite.cpu.dot_words), if it is one."""
-    words = [e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn == WORD]
+    words = [e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn in (WORD, *PARTS)]
     numbers = pr.reads(s)
     return numbers if len(words) == 1 and len(numbers) == len(words[0].args) else ()
 

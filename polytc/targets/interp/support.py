@@ -158,7 +158,7 @@ def _intrinsics() -> dict[str, Callable[..., Any]]:
     env: dict[str, Any] = {"np": np, "erf": erf, **FUNCTIONS}
     table = {f"fn_{row.name}": eval(f"lambda {', '.join('abc'[:row.arity])}: {row.reference}", env)
              for row in scalars.INTRINSICS.values()}
-    own = {f"fn_{name}": functools.partial(_of_words, name) for name in (words.WORD, *words.DOTS)}
+    own = {f"fn_{name}": functools.partial(_of_words, name) for name in (words.WORD, *words.PARTS, *words.DOTS)}
     return table | own | {"fn_muladd": FUNCTIONS["fma"], "fn_pow": power}
 
 

@@ -3,66 +3,41 @@
     for r, k { R[n, v] = R[n, v] + dot(x16(A[i + n, r, k]), B[r, k, j + v]) }, for all rows n of a register tile
     ->  t = tile R;  for r, k in steps of 16 { t += tile A * tile B };  R = t
 
-A tile is up to 16 rows of 16 words. There are eight, which two by two of results and two of each operand take. A function
-fixes the extents of each for all of its code, and LLVM aborts where eight are not enough: so a function has tiles of one height
-for results and rows (schedule.cost.register_tiles.edge), and four at most of results in a loop nest. Rows, columns and steps
-beyond them, and what starts and uses the accumulators, are vector code. (Intel 64 and IA-32 Architectures Software Developer's
-Manual, volume 1, chapter 18.)
+A tile is up to 16 rows of 16 words. There are eight: up to four of results, which stay through all loops of the reduction, one
+or two of rows and the others of columns. Each nest of loops says first how many rows and columns its tiles have, so that no
+row and no column is left over; steps of the sum that fill no tile are vector code. Numbers in parts (program.words) are
+multiplied part by part. (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import addresses, loops, traverse
-from polytc.machine import Machine
-from polytc.schedule.cost import register_tiles
-from polytc.targets.llvm import expressions, ir
+from polytc.codegen import addresses, loops, prefetch
+from polytc.program.words import Dot
+from polytc.targets.llvm import amx_cells, expressions, float_parts, ir, prefetches
+from polytc.targets.llvm.amx_cells import EDGE, Block, Cell, Chunk, Place
 from polytc.targets.llvm.expressions import Body, pointer
 
-EDGE, WORD = 16, 4
-"""Rows, and words in a row, of a tile; bytes of a word."""
-SIDE = 2
-"""Tiles of results in each direction that are held at a time."""
-WHOLE = ir.Value("i16", str(EDGE)), ir.Value("i16", str(EDGE * WORD))
-"""Rows, and bytes in a row, of a tile."""
-SPELLING = {("dot_u8i8", True): "tdpbusd", ("dot_u8i8", False): "tdpbsud", ("dot_bf16", True): "tdpbf16ps",
-            ("dot_bf16", False): "tdpbf16ps"}
-"""(dot product, is its first operand that of the rows) -> instruction."""
+WORD, TILES, PALETTE = 4, 8, 1
+"""Bytes of a word; tiles; the number of the way to divide the unit that has eight of them."""
+INFINITE = 0x7F800000
+"""The bits of an f32 above which it is a NaN, without its sign."""
+SPELLING = {("dot_u8i8", True): "tdpbusd", ("dot_u8i8", False): "tdpbsud"}
+"""(dot product, is its first operand that of the rows) -> instruction; all others are of bf16."""
+CONFIGURE = "llvm.x86.ldtilecfg"
+"""Says how many rows and columns tiles have; what they held is lost."""
+Nest = Sequence[tuple[str, range]]
+"""Variables of loops and their values, innermost last."""
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """One row of accumulators, array[number, 0:16] += dot(a, b). a, b: addresses, of which a advances by one word a step and b
-    by `stride`."""
-
-    store: loops.Store
-    number: int
-    instruction: str
-    a: tuple[loops.Buffer, addresses.Address]
-    b: tuple[loops.Buffer, addresses.Address]
-    stride: int
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """16 rows: all of them, and how far the next is in the array of results and in operand a."""
-
-    cells: tuple[_Cell, ...]
-    number_step: int
-    a_step: int
-
-    @property
-    def first(self) -> _Cell:
-        return self.cells[0]
-
-
-def emit(body: Body, s: loops.For, zeros: list[loops.Store]) -> list[loops.For] | None:
+def emit(body: Body, s: loops.For, zeros: list[loops.Store], ahead: Sequence[prefetch.Prefetch] = ()) -> list[loops.For] | None:
     """Emit what tiles can do of a loop, or of a nest of loops around one; the loops that are left to do, None if that is all
     of it.
 
     zeros: stores of zeros that come right before and are not emitted yet. Those of rows that tiles begin with are taken out.
+    ahead: what loops around want to be fetched.
     """
     nest = _nest(s)
     if nest is None:
@@ -71,27 +46,21 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store]) -> list[loops.For] 
     lower, upper = _bounds(last)
     whole = lower + (upper - lower) // EDGE * EDGE
     stores = last.body.stmts if isinstance(last.body, loops.Block) else (last.body,)
-    cells = [_cell(x, last.var, body.machine) for x in stores]
-    if whole == lower or not any(cells) or not all(isinstance(x, loops.Store) for x in stores):
+    if whole == lower or not all(isinstance(x, loops.Store) for x in stores):
         return None
-    strips: dict[object, list[_Cell]] = {}
-    for c in cells:
-        if c is not None:
-            strips.setdefault((c.store.buffer, c.b), []).append(c)
-    body.tile_rows = body.tile_rows or register_tiles.edge(min(max(map(len, strips.values())), SIDE * EDGE))
-    groups: dict[object, list[list[_Chunk]]] = {}
-    for strip in strips.values():
-        groups.setdefault(tuple((c.a, c.instruction) for c in strip), []).append(_chunks(strip, body.tile_rows)[:SIDE])
-    columns = _alike(next(iter(groups.values()))[:SIDE])
-    if not columns[0]:
+    blocks = list(amx_cells.blocks(stores, last.var, body.machine))
+    if not blocks:
         return None
-    ranges = [(x.var, range(*_bounds(x))) for x in nest[:-1]]
-    taken = [_taken(zeros, chunk) for column in columns for chunk in column]
+    taken = [_taken(zeros, block.cells) for block in blocks]
     for x in zeros:
         expressions.store(body, x)
     zeros.clear()
-    _block(body, (*ranges, (last.var, range(lower, whole, EDGE))), columns, taken)
-    done = {id(c.store) for column in columns for chunk in column for c in chunk.cells}
+    ranges = [(x.var, range(*_bounds(x))) for x in nest[:-1]]
+    fetched = [_in_tiles(a, last.var) for a in ahead if a.inner is last]
+    for block, none in zip(blocks, taken, strict=True):
+        _block(body, (*ranges, (last.var, range(lower, whole, EDGE))), block, fetched, zero=none)
+        fetched = []
+    done = {id(c.store) for block in blocks for c in block.cells}
     rest = [_inside(nest, loops.block(*(x for x in stores if id(x) not in done)))] if len(done) < len(stores) else []
     if whole < upper:
         tail = replace(last, lower=loops.const(whole))
@@ -99,25 +68,38 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store]) -> list[loops.For] 
     return rest
 
 
-def _alike(columns: list[list[_Chunk]]) -> list[list[_Chunk]]:
-    """As many chunks of each strip: what lies unevenly in one strip's array may lie evenly in another's."""
-    high = min(map(len, columns))
-    return [column[:high] for column in columns]
+def configure_before(fn: ir.Function, start: int) -> None:
+    """Where the lines from `start` on, a loop with what leads to it, always say the same of the shapes of tiles, they say it
+    once: the processor waits for all products before it changes them. Other functions of a kernel change them, too."""
+    lines = [n for n in range(start, len(fn.lines)) if f"@{CONFIGURE}(" in fn.lines[n]]
+    if lines and len({fn.lines[n] for n in lines}) == 1 and not any("@kernel." in x for x in fn.lines[start:]):
+        once = fn.lines[lines[0]]
+        for n in lines:
+            fn.lines[n] = ""
+        fn.lines.insert(start, once)
+
+
+def release(fn: ir.Function) -> None:
+    """At the end of a function: the unit is free, if it was used, and what it held need not be kept from one thread to the
+    next."""
+    if any(f"@{CONFIGURE}(" in line for line in fn.lines):
+        fn.call_void("llvm.x86.tilerelease", ())
 
 
 def is_zero(s: loops.Stmt) -> bool:
     """Does the statement begin a row of accumulators?"""
-    if not isinstance(s, loops.Store) or s.buffer.space != "private" or len(s.indices) != 2 or s.buffer.shape[1:] != (EDGE,):
+    if not isinstance(s, loops.Store) or s.buffer.space != "private" or len(s.indices) != 2 \
+            or not 2 <= s.buffer.shape[1] <= EDGE:
         return False
     value = s.value.a if isinstance(s.value, loops.Broadcast) else s.value
     return isinstance(value, loops.Const) and value.value == 0 and s.buffer.dtype.bits == 8 * WORD
 
 
-def _taken(zeros: list[loops.Store], chunk: _Chunk) -> bool:
-    """Are all rows of the chunk zero? Their stores are then no longer among `zeros`."""
-    places = [(c.store.buffer, c.store.indices) for c in chunk.cells]
+def _taken(zeros: list[loops.Store], cells: list[Cell]) -> bool:
+    """Do all rows begin with zeros? Their stores are then no longer among `zeros`."""
+    places = {(c.store.buffer, c.store.indices) for c in cells}
     found = [x for x in zeros if (x.buffer, x.indices) in places]
-    if len({x.indices for x in found}) < len(places):
+    if len({(x.buffer, x.indices) for x in found}) < len(places):
         return False
     zeros[:] = [x for x in zeros if x not in found]
     return True
@@ -148,114 +130,256 @@ def _inside(nest: Sequence[loops.For], inner: loops.Stmt) -> loops.For:
     return inner
 
 
-def _cell(x: loops.Stmt, var: str, machine: Machine) -> _Cell | None:
-    if not isinstance(x, loops.Store) or x.buffer.space != "private" or not isinstance(x.value, loops.Binary) \
-            or len(x.indices) != 2 or not isinstance(x.indices[0], loops.Const) or x.buffer.shape[1] != EDGE:
-        return None
-    old, dot = x.value.a, x.value.b
-    if not isinstance(dot, loops.Call) or not machine.multiplies_tiles(dot.fn) or x.value.op != "+" \
-            or not isinstance(old, loops.Load) or (old.buffer, old.indices) != (x.buffer, x.indices) or dot.lanes != EDGE:
-        return None
-    first = isinstance(dot.args[0], loops.Broadcast)
-    row, column = dot.args if first else dot.args[::-1]
-    if not isinstance(row, loops.Broadcast) or not isinstance(row.a, loops.Load) or not isinstance(column, loops.Load) \
-            or traverse.active_lanes(column.indices) is not None:
-        return None
-    a, b = _moved(row.a, var), _moved(column, var)
-    if a is None or b is None or a[1] != 1 or b[0].lanes != tuple(range(EDGE)):
-        return None
-    operands = (row.a.buffer, a[0]), (column.buffer, b[0])
-    return _Cell(x, int(x.indices[0].value), SPELLING[dot.fn, first], *operands, b[1])
+# ---- products of tiles
+
+@dataclass(frozen=True)
+class _Tiles:
+    """The numbers of the tiles of a block: results by column and chunk, rows by chunk, columns."""
+
+    block: Block
+
+    @property
+    def high(self) -> int:
+        return len(self.block.columns[0])
+
+    def result(self, column: int, chunk: int) -> int:
+        return column * self.high + chunk
+
+    def row(self, chunk: int) -> int:
+        return len(self.block.chunks) + chunk
+
+    def column(self, column: int) -> int:
+        first = len(self.block.chunks) + self.high
+        return first + column % (TILES - first)
+
+    @property
+    def shapes(self) -> dict[int, tuple[int, int]]:
+        """Rows, and words in a row, of each tile."""
+        found = dict[int, tuple[int, int]]()
+        for c, column in enumerate(self.block.columns):
+            found[self.column(c)] = EDGE, column[0].cell.lanes
+            for n, chunk in enumerate(column):
+                found[self.row(n)] = chunk.high, EDGE
+                found[self.result(c, n)] = chunk.high, chunk.cell.lanes
+        return found
+
+    def configuration(self) -> bytes:
+        """What the unit reads its shapes from: the palette, 15 bytes, 16 times bytes in a row (of two bytes), 16 times rows."""
+        shapes = self.shapes
+        wide = b"".join((shapes.get(n, (0, 0))[1] * WORD).to_bytes(2, "little") for n in range(16))
+        return bytes((PALETTE, *(0,) * 15)) + wide + bytes(shapes.get(n, (0, 0))[0] for n in range(16))
 
 
-def _moved(load: loops.Load, var: str) -> tuple[addresses.Address, int] | None:
-    """The address, and how far the variable moves it; None if that is no number."""
-    form = addresses.flatten(load.buffer, load.indices)
-    if form is None or any(var in traverse.variables(atom) for atom, _ in form.terms if atom != loops.Var(var)):
-        return None
-    return form, dict(form.terms).get(loops.Var(var), 0)
+def _in_tiles(a: prefetch.Prefetch, var: str) -> prefetch.Prefetch:
+    """What 16 iterations fetch."""
+    elements = EDGE * a.passed.coefficient(var)
+    return replace(a, each=max(1, -(-elements * a.rate >> prefetch.SHIFT)))
 
 
-def _chunks(strip: list[_Cell], high: int) -> list[_Chunk]:
-    """Rows at equal distances, `high` at a time, from the first on."""
-    out: list[_Chunk] = []
-    for n in range(0, len(strip) - high + 1, high):
-        rows = strip[n:n + high]
-        second = rows[min(1, high - 1)]
-        numbers, steps = second.number - rows[0].number, second.a[1].constant - rows[0].a[1].constant
-        even = all(c.number == rows[0].number + i * numbers and c.a[0] == rows[0].a[0]
-                   and c.a[1] == replace(rows[0].a[1], constant=rows[0].a[1].constant + i * steps) for i, c in enumerate(rows))
-        if not even:
-            break
-        out.append(_Chunk(tuple(rows), numbers, steps))
-    return out
+def _block(body: Body, nest: Nest, block: Block, ahead: Sequence[prefetch.Prefetch], *, zero: bool) -> None:
+    """All steps for a block of tiles. ahead: what each fetches; zero: it begins with zeros."""
+    fn, tiles = body.fn, _Tiles(block)
+    checked = len(block.chunks[0].cell.dot.products) > 1
+    fn.call_void(CONFIGURE, (fn.text.table(tiles.configuration()),))
+    for number, chunk in _results(tiles):
+        if zero:
+            fn.call_void("llvm.x86.tilezero", (_number(number),))
+        else:
+            _move(fn, "tileloadd64", number, *_array(body, chunk))
+    _loops(body, nest, [], lambda _: _step(body, tiles, ahead))
+    kept = {number: fn.alloca("float", EDGE * EDGE, 64) for number, _ in _results(tiles)} if checked and not zero else {}
+    for number, chunk in _results(tiles):
+        at, stride = (kept[number], EDGE * WORD) if kept else _array(body, chunk)
+        _move(fn, "tilestored64", number, at, stride)
+        body.loaded.pop(chunk.cell.store.buffer.name, None)
+    if checked:
+        _checked(body, nest, tiles, kept)
 
 
-def _block(body: Body, nest: Sequence[tuple[str, range]], columns: Sequence[Sequence[_Chunk]], zero: Sequence[bool]) -> None:
-    """All steps for up to two by two tiles of results. nest: variables and their ranges, innermost last; columns: the chunks of
-    each strip of columns, of the same rows; zero: which of them begin with zeros."""
-    fn = body.fn
-    chunks = [chunk for column in columns for chunk in column]
-    totals = [fn.call("llvm.x86.tilezero.internal", "x86_amx", _shape(chunk)) if none
-              else _load(fn, _shape(chunk), *_place(body, chunk)) for chunk, none in zip(chunks, zero, strict=True)]
-    for chunk, total in zip(chunks, _sums(body, nest, columns, totals), strict=True):
-        at, stride = _place(body, chunk)
-        fn.call_void("llvm.x86.tilestored64.internal", (*_shape(chunk), at, ir.constant(stride, "i64"), total))
-        body.loaded.pop(chunk.first.store.buffer.name, None)
+def _results(tiles: _Tiles) -> list[tuple[int, Chunk]]:
+    return [(tiles.result(c, n), chunk) for c, column in enumerate(tiles.block.columns) for n, chunk in enumerate(column)]
 
 
-def _sums(body: Body, nest: Sequence[tuple[str, range]], columns: Sequence[Sequence[_Chunk]], totals: Sequence[ir.Value]
-          ) -> list[ir.Value]:
-    """The sums after all iterations of a nest, which go through its loops in registers."""
+def _step(body: Body, tiles: _Tiles, ahead: Sequence[prefetch.Prefetch]) -> list[ir.Value]:
+    """The sums after 16 steps, which stay in tiles."""
+    for a in ahead:
+        prefetches.emit(body, a)
+    columns, fn = tiles.block.columns, body.fn
+    dot, first = columns[0][0].cell.dot, columns[0][0].cell.first
+    at = {"row": -1, "column": -1}
+    for product in _order(dot):
+        row, column = product if first else product[::-1]
+        if at["row"] != row:
+            for n, chunk in enumerate(columns[0]):
+                _move(fn, "tileloadd64", tiles.row(n), _address(body, chunk.cell.row.parts[row]), chunk.row_step * WORD)
+        alone = len(columns) < HELD_COLUMNS and at["column"] == column
+        for c, chunks in enumerate(columns):
+            words = chunks[0].cell.column
+            if not alone:
+                _move(fn, "tileloadd64", tiles.column(c), _address(body, words.parts[column]), words.stride * WORD)
+            for n, chunk in enumerate(chunks):
+                name = SPELLING.get((chunk.cell.dot.name, first), "tdpbf16ps")
+                numbers = tiles.result(c, n), tiles.row(n), tiles.column(c)
+                fn.call_void(f"llvm.x86.{name}", tuple(map(_number, numbers)))
+        at = {"row": row, "column": column}
+    return []
+
+
+HELD_COLUMNS = 4
+"""Columns of tiles of which the last one takes the place of the first one's operand."""
+
+
+def _order(dot: Dot) -> list[tuple[int, int]]:
+    """The products of parts, so that most have an operand in common with the one before; else the smallest first."""
+    left, order = list(dot.products), list[tuple[int, int]]()
+    while left:
+        near = (x for x in left if order and (x[0] == order[-1][0] or x[1] == order[-1][1]))
+        order.append(next(near, left[0]))
+        left.remove(order[-1])
+    return order
+
+
+# ---- numbers that have no parts
+
+def _checked(body: Body, nest: Nest, tiles: _Tiles, kept: dict[int, ir.Value]) -> None:
+    """Where a result is a NaN, all are made again of the f32 whose parts were multiplied; kept: where the results are now, if
+    the array still holds what the sums began with."""
+    fn, label = body.fn, body.fn.fresh
+    again, right, end = label("again"), label("right"), label("checked")
+    worst = ir.constant(0, f"<{EDGE} x i32>")
+    for number, chunk in _results(tiles):
+        worst = _worst(body, chunk, *((kept[number], EDGE * WORD) if kept else _array(body, chunk)), worst)
+    bits = fn.call(f"llvm.vector.reduce.umax.v{EDGE}i32", "i32", (worst,))
+    odd = fn.compare("icmp ugt", bits, ir.constant(INFINITE, "i32"))
+    fn.do(f"br {odd}, label %{again}, label %{right}")
+    fn.start(again)
+    for _, chunk in _results(tiles):
+        _directly(body, nest, chunk, zero=not kept)
+    fn.do(f"br label %{end}")
+    fn.start(right)
+    for number, chunk in _results(tiles) if kept else ():
+        _copied(body, chunk, kept[number])
+    fn.do(f"br label %{end}")
+    fn.start(end)
+
+
+def _worst(body: Body, chunk: Chunk, at: ir.Value, stride: int, worst: ir.Value) -> ir.Value:
+    """The largest bits, in each lane that counts, of `worst` and the rows of a tile."""
+    fn, lanes = body.fn, chunk.cell.lanes
+    type_ = ir.vector("i32", lanes)
+    counts = ir.constants([0x7FFFFFFF if lane < chunk.cell.active else 0 for lane in range(lanes)], "i32")
+
+    def row(held: list[ir.Value]) -> list[ir.Value]:
+        where = _row(body, at, stride)
+        size = fn.binary("and", fn.emit(type_, f"load {type_}, {where}, align 4"), counts)
+        wide = size if lanes == EDGE else fn.shuffle(size, ir.constant(0, type_), [min(n, lanes) for n in range(EDGE)])
+        return [fn.intrinsic("umax", (held[0], wide))]
+    return _loops(body, ((ROW, range(chunk.high)),), [worst], row)[0]
+
+
+def _directly(body: Body, nest: Nest, chunk: Chunk, *, zero: bool) -> None:
+    """The rows of a tile, as sums of products of f32. zero: they begin with zeros."""
+    fn, cell = body.fn, chunk.cell
+    lanes, (at, stride) = cell.lanes, _array(body, chunk)
+    steps = [(var, range(values.start, values.stop)) for var, values in nest]
+
+    def words(part: Place, moved: int) -> ir.Value:
+        buffer, form = part
+        row = ((loops.Var(ROW), moved),) if moved else ()
+        return pointer(body, buffer, replace(form, terms=(*form.terms, *row), lanes=()))
+
+    def step(held: list[ir.Value]) -> list[ir.Value]:
+        wide = ir.vector("i32", lanes)
+        row = [fn.splat(fn.emit("i32", f"load i32, {words(p, chunk.row_step)}, align 4"), lanes) for p in cell.row.parts]
+        column = [fn.emit(wide, f"load {wide}, {words(p, 0)}, align 4") for p in cell.column.parts]
+        args = (*row, *column) if cell.first else (*column, *row)
+        return [float_parts.dot(fn, cell.dot.name, held[0], args, body.flags)]
+
+    def each(_: list[ir.Value]) -> list[ir.Value]:
+        where, type_ = _row(body, at, stride), ir.vector("float", lanes)
+        start = ir.constant(0.0, type_) if zero else fn.emit(type_, f"load {type_}, {where}, align 4")
+        total, = _loops(body, steps, [start], step)
+        fn.do(f"store {total}, {where}, align 4", total)
+        return []
+    _loops(body, ((ROW, range(chunk.high)),), [], each)
+
+
+def _copied(body: Body, chunk: Chunk, kept: ir.Value) -> None:
+    """The rows of a tile into their array."""
+    fn, (at, stride) = body.fn, _array(body, chunk)
+    type_ = ir.vector("float", chunk.cell.lanes)
+
+    def row(_: list[ir.Value]) -> list[ir.Value]:
+        value = fn.emit(type_, f"load {type_}, {_row(body, kept, EDGE * WORD)}, align 4")
+        fn.do(f"store {value}, {_row(body, at, stride)}, align 4", value)
+        return []
+    _loops(body, ((ROW, range(chunk.high)),), [], row)
+
+
+ROW = ".row"
+"""The variable of loops over the rows of a tile."""
+
+
+def _row(body: Body, at: ir.Value, stride: int) -> ir.Value:
+    """Where the row of the variable ROW is."""
+    distance = body.fn.binary("mul nsw", body.values[ROW], ir.constant(stride, "i64"))
+    return body.fn.emit("ptr", f"getelementptr inbounds i8, {at}, {distance}")
+
+
+# ---- loops, addresses
+
+def _loops(body: Body, nest: Nest, held: list[ir.Value], inside: Callable[[list[ir.Value]], list[ir.Value]]) -> list[ir.Value]:
+    """What is held after all iterations of a nest. inside: an iteration."""
     if not nest:
-        return _step(body, columns, totals)
+        return inside(held)
     (var, steps), inner = nest[0], nest[1:]
     fn = body.fn
-    before, loop, end = fn.block, fn.fresh("tiles"), fn.fresh("done")
-    fn.do(f"br label %{loop}")
-    fn.start(loop)
-    at, start = ir.Value("i64", f"%{fn.fresh('k')}"), len(fn.lines)
-    held = [ir.Value("x86_amx", f"%{fn.fresh('t')}") for _ in totals]
-    for _ in (at, *held):
-        fn.do("")  # the phis, whose second sources are known after the step
     saved = body.values.get(var)
-    body.values[var] = at
     body.scopes.append({})
-    new = _sums(body, inner, columns, held)
+    if len(steps) == 1:
+        body.values[var] = ir.constant(steps.start, "i64")
+        held = _loops(body, inner, held, inside)
+    else:
+        before, loop, end = fn.block, fn.fresh("tiles"), fn.fresh("done")
+        fn.do(f"br label %{loop}")
+        fn.start(loop)
+        at, start = ir.Value("i64", f"%{fn.fresh('k')}"), len(fn.lines)
+        passed = [ir.Value(x.type, f"%{fn.fresh('t')}") for x in held]
+        for _ in (at, *passed):
+            fn.do("")  # the phis, whose second sources are known after the step
+        body.values[var] = at
+        new = _loops(body, inner, passed, inside)
+        after = fn.binary("add nsw", at, ir.constant(steps.step, "i64"))
+        for n, (value, initial, update) in enumerate([(at, ir.constant(steps.start, "i64"), after),
+                                                      *zip(passed, held, new, strict=True)]):
+            sources = f"[ {initial.ref}, %{before} ], [ {update.ref}, %{fn.block} ]"
+            fn.lines[start + n] = f"  {value.ref} = phi {value.type} {sources}"
+        fn.do(f"br {fn.compare('icmp slt', after, ir.constant(steps.stop, 'i64'))}, label %{loop}, label %{end}")
+        fn.start(end)
+        held = new
     body.scopes.pop()
     if saved is not None:
         body.values[var] = saved
-    after = fn.binary("add nsw", at, ir.constant(steps.step, "i64"))
-    for n, (value, initial, update) in enumerate([(at, ir.constant(steps.start, "i64"), after),
-                                                  *zip(held, totals, new, strict=True)]):
-        fn.lines[start + n] = f"  {value.ref} = phi {value.type} [ {initial.ref}, %{before} ], [ {update.ref}, %{fn.block} ]"
-    fn.do(f"br {fn.compare('icmp slt', after, ir.constant(steps.stop, 'i64'))}, label %{loop}, label %{end}")
-    fn.start(end)
-    return new
+    else:
+        del body.values[var]
+    return held
 
 
-def _step(body: Body, columns: Sequence[Sequence[_Chunk]], totals: Sequence[ir.Value]) -> list[ir.Value]:
-    """The sums after 16 steps."""
-    fn = body.fn
-    rows = [_load(fn, _shape(c), pointer(body, *c.first.a), c.a_step * WORD) for c in columns[0]]
-    wide = [_load(fn, WHOLE, pointer(body, *column[0].first.b), column[0].first.stride * WORD) for column in columns]
-    sides = [(chunk, row, column) for chunks, column in zip(columns, wide, strict=True)
-             for chunk, row in zip(chunks, rows, strict=True)]
-    return [fn.call(f"llvm.x86.{chunk.first.instruction}.internal", "x86_amx", (*_shape(chunk), WHOLE[1], total, row, column))
-            for total, (chunk, row, column) in zip(totals, sides, strict=True)]
-
-
-def _shape(c: _Chunk) -> tuple[ir.Value, ir.Value]:
-    """Rows, and bytes in a row, of the tile of a chunk."""
-    return ir.Value("i16", str(len(c.cells))), WHOLE[1]
-
-
-def _place(body: Body, c: _Chunk) -> tuple[ir.Value, int]:
+def _array(body: Body, chunk: Chunk) -> tuple[ir.Value, int]:
     """Where the accumulators of a chunk begin, and bytes from one row to the next."""
-    array = c.first.store.buffer
-    return pointer(body, array, addresses.Address(c.first.number * EDGE)), c.number_step * EDGE * WORD
+    array, row = chunk.cell.store.buffer, chunk.cell.lanes
+    return pointer(body, array, addresses.Address(chunk.cell.number * row)), chunk.number_step * row * WORD
 
 
-def _load(fn: ir.Function, shape: tuple[ir.Value, ir.Value], at: ir.Value, stride: int) -> ir.Value:
-    """A tile. stride: bytes from one row to the next."""
-    return fn.call("llvm.x86.tileloadd64.internal", "x86_amx", (*shape, at, ir.constant(stride, "i64")))
+def _address(body: Body, place: Place) -> ir.Value:
+    buffer, form = place
+    return pointer(body, buffer, replace(form, lanes=()))
+
+
+def _move(fn: ir.Function, name: str, tile: int, at: ir.Value, stride: int) -> None:
+    """Load or store a tile. stride: bytes from one row to the next."""
+    fn.call_void(f"llvm.x86.{name}", (_number(tile), at, ir.constant(stride, "i64")))
+
+
+def _number(tile: int) -> ir.Value:
+    return ir.Value("i8", str(tile))

@@ -19,14 +19,15 @@ NEON = {"dot_u8i8": "llvm.aarch64.neon.usdot.v4i32.v16i8", "dot_i8i8": "llvm.aar
 """Dot product -> LLVM's name. VNNI and NEON add to their first operand; PAIRS, of i16, does not."""
 
 
-def emit(fn: ir.Function, name: str, total: ir.Value, x: ir.Value, y: ir.Value, machine: Machine) -> ir.Value:
-    """total + the dot product of the words x and y in each lane. machine: has this dot product (machine.dots)."""
-    lanes = ir.lanes_of(total.type)
+def emit(fn: ir.Function, name: str, total: ir.Value, words: Sequence[ir.Value], machine: Machine) -> ir.Value:
+    """total + the dot product of two words in each lane. machine: has this dot product (machine.dots)."""
+    lanes, (x, y) = ir.lanes_of(total.type), words
     if lanes < FEWEST:
-        wide = emit(fn, name, _widened(fn, total), _widened(fn, x), _widened(fn, y), machine)
+        wide = emit(fn, name, _widened(fn, total), [_widened(fn, w) for w in words], machine)
         return fn.extract(wide, 0) if lanes == 1 else fn.shuffle(wide, None, range(lanes))
     if machine.has("neon") and lanes > FEWEST:
-        a, b = (emit(fn, name, *_part(fn, (total, x, y), range(at, at + lanes // 2)), machine) for at in (0, lanes // 2))
+        halves = [[fn.shuffle(v, None, range(at, at + lanes // 2)) for v in (total, x, y)] for at in (0, lanes // 2)]
+        a, b = (emit(fn, name, half[0], half[1:], machine) for half in halves)
         return fn.shuffle(a, b, range(lanes))
     bits, dot = lanes * WORD_BITS, DOTS[name]
     part = "bfloat" if dot.a.is_float else f"i{dot.a.bits}"
@@ -61,12 +62,6 @@ def _vector(fn: ir.Function, v: ir.Value) -> ir.Value:
         return v
     single = f"<1 x {v.type}>"
     return fn.emit(single, f"insertelement {single} poison, {v}, i64 0")
-
-
-def _part(fn: ir.Function, vectors: tuple[ir.Value, ir.Value, ir.Value], lanes: range) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Some neighbouring lanes of each vector."""
-    total, x, y = (fn.shuffle(v, None, lanes) for v in vectors)
-    return total, x, y
 
 
 def _widened(fn: ir.Function, v: ir.Value) -> ir.Value:

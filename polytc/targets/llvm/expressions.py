@@ -9,7 +9,7 @@ from polytc.codegen import addresses, intervals, loops, traverse
 from polytc.machine import Machine
 from polytc.program import words
 from polytc.program.scalars import BF16, F32, I32, I64
-from polytc.targets.llvm import arithmetic, dots, intrinsics, ir, memory, quotients, rounding
+from polytc.targets.llvm import arithmetic, dots, float_parts, intrinsics, ir, memory, quotients, rounding
 
 
 @dataclass
@@ -20,7 +20,6 @@ class Body:
     between. pointers: the buffers.
     scopes: addresses already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
-    tile_rows: of the tiles of the matrix unit, 0 before the first.
     """
 
     fn: ir.Function
@@ -34,7 +33,6 @@ class Body:
     mask: ir.Value | None = None
     loaded: dict[str, dict[tuple[addresses.Address, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
-    tile_rows: int = 0
 
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
@@ -54,6 +52,9 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return _binary(body, e)
         case loops.Call() if e.fn in words.DOTS:
             return _dot(body, e, None)
+        case loops.Call() if e.fn in words.PARTS:
+            x, y = (_wide(body, a, e.lanes) for a in e.args)
+            return float_parts.split(body.fn, e.fn, x, y, body.machine)
         case loops.Call() if rounding.is_small(e):
             return rounding.nearest(body.fn, _rounded_next(body, e.args[0], e.lanes))
         case loops.Cast() if rounding.is_small(e.a) and e.dtype == I32:
@@ -155,9 +156,10 @@ def _product(e: loops.Expr) -> loops.Binary | None:
 def _dot(body: Body, e: loops.Call, total: ir.Value | None, lanes: int = 0) -> ir.Value:
     """A dot product of words, added to `total`."""
     lanes = lanes or e.lanes
-    x, y = (_wide(body, a, lanes) for a in e.args)
+    args = [_wide(body, a, lanes) for a in e.args]
     start = total if total is not None else ir.number(0, e.dtype, lanes)
-    return dots.emit(body.fn, e.fn, start, x, y, body.machine)
+    return dots.emit(body.fn, e.fn, start, args, body.machine) if len(args) == 2 else \
+        float_parts.dot(body.fn, e.fn, start, args, body.flags)
 
 
 def _word(body: Body, e: loops.Call) -> ir.Value:

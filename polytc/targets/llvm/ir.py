@@ -111,6 +111,13 @@ class Text:
         self.functions: list[Function] = []
         self.declarations: dict[str, str] = {}
         self.metadata: list[str] = []
+        self.tables: list[bytes] = []
+
+    def table(self, data: bytes) -> Value:
+        """The address of constant bytes, at a multiple of 64."""
+        if data not in self.tables:
+            self.tables.append(data)
+        return Value("ptr", f"@table.{self.tables.index(data)}")
 
     def loop_metadata(self, *properties: str) -> str:
         """A new loop's metadata, e.g. of 'llvm.loop.unroll.disable', as an operand of its branch."""
@@ -129,7 +136,9 @@ class Text:
 
     def render(self, header: Sequence[str], attributes: str) -> str:
         """The module's text. attributes: of every function defined here (group #0)."""
-        return "\n".join([*header, *(f.render() for f in self.functions), *self.declarations.values(),
+        tables = [f'@table.{n} = internal constant [{len(data)} x i8] c"{"".join(f"{chr(92)}{b:02X}" for b in data)}", align 64'
+                  for n, data in enumerate(self.tables)]
+        return "\n".join([*header, *tables, *(f.render() for f in self.functions), *self.declarations.values(),
                           f"attributes #0 = {{ {attributes} }}", *self.metadata, ""])
 
 

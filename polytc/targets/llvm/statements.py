@@ -51,6 +51,7 @@ def emit_kernel(emission: Emission) -> None:
     body = Body(fn, emission.machine, emission.flags)
     body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in k.args}
     Writer(emission, body, 0, False).statement(k.body)
+    amx.release(fn)
     fn.do("ret void")
 
 
@@ -150,7 +151,7 @@ class Writer:
     def _loop(self, s: loops.For, zeros: Sequence[loops.Store] = ()) -> None:
         """zeros: stores right before the loop, see amx.emit."""
         left = list(zeros)
-        rest = amx.emit(self.body, s, left)
+        rest = amx.emit(self.body, s, left, self.enclosing.prefetches)
         self._stores(left)
         for x in (s,) if rest is None else rest:
             self._plain_loop(x)
@@ -165,6 +166,7 @@ class Writer:
         inner.extra = "noinline "
         nest = traverse.map_stmt(s, lambda x: replace(x, kind="sequential") if isinstance(x, loops.For) else x, lambda e: e)
         Writer(self.emission, self._inside(inner, buffers, names), self.used, True).statement(nest)
+        amx.release(inner)
         inner.do("ret void")
         fn.do(f"call void @{name}({''.join(f'{x}, ' for x in self._given(buffers, names))}ptr %arena)")
 
@@ -181,7 +183,7 @@ class Writer:
         """for (var = lower; var < upper; var += step) inside. ahead: what to fetch in each iteration."""
         fn = self.body.fn
         head, begin, end = fn.fresh("head"), fn.fresh("body"), fn.fresh("exit")
-        before, at = fn.block, f"%{symbol(var)}.{fn.fresh('')}"
+        before, at, start = fn.block, f"%{symbol(var)}.{fn.fresh('')}", len(fn.lines)
         fn.do(f"br label %{head}")
         fn.start(head)
         fn.do("")  # the phi, whose second source is known after the body
@@ -200,6 +202,7 @@ class Writer:
         large = len(fn.lines) - phi > UNROLL_LINES and fn.vectors > vectors
         fn.do(f"br label %{head}" + (f", {fn.text.loop_metadata('llvm.loop.unroll.disable')}" if large else ""))
         fn.start(end)
+        amx.configure_before(fn, start)
 
     def _if(self, s: loops.If) -> None:
         fn = self.body.fn
@@ -318,6 +321,7 @@ class Writer:
         if s.step != 1:
             last = inner.call("llvm.smin.i64", "i64", (last, ir.Value("i64", "%upper")))
         writer._count(s.var, first, last, s.step, bounds, s.body)
+        amx.release(inner)
         inner.do("ret void")
 
     def _given(self, buffers: list[loops.Buffer], names: list[str]) -> list[ir.Value]:
@@ -358,6 +362,7 @@ class Writer:
             inner.do(f"store i64 0, {place}, align 8")
         team = thread_teams.Team(ir.Value("ptr", "%team"), ir.Value("i64", "%hands"), ir.Value("i64", "%begin"), *counters)
         Writer(self.emission, self._inside(inner, buffers, names), self.used, False, team).statement(s)
+        amx.release(inner)
         inner.do("ret void")
         bodies.unpack(self.emission.text, name, len(buffers) + 1, len(names) + 1)
         self._launch(name, fields, hands)

@@ -11,7 +11,7 @@ import numpy as np
 
 from polytc.codegen.target import Source
 
-I16, I64, PTR = ctypes.c_int16, ctypes.c_int64, ctypes.c_void_p
+I8, I64, PTR = ctypes.c_int8, ctypes.c_int64, ctypes.c_void_p
 
 
 def _bytes(x: np.ndarray, dtype: type) -> np.ndarray:
@@ -32,55 +32,70 @@ PRODUCTS: dict[str, tuple[type, Callable[[np.ndarray], np.ndarray], Callable[[np
 
 
 class Unit:
-    """The tiles that there are, by number: each holds rows of bytes. wrong: what the processor would refuse."""
+    """Eight tiles, each so many rows of bytes. used: products that were made; wrong: what the processor would refuse."""
 
     def __init__(self) -> None:
-        self.tiles: list[np.ndarray] = []
+        self.tiles: list[np.ndarray | None] = [None] * 8
+        self.used = 0
         self.wrong: list[str] = []
-        calls = {"tilezero": (self.zero, I64, I16, I16), "tileloadd64": (self.load, I64, I16, I16, PTR, I64),
-                 "tilestored64": (self.store, None, I16, I16, PTR, I64, I64)}
-        calls |= {name: (self.product(name), I64, I16, I16, I16, I64, I64, I64) for name in PRODUCTS}
+        calls = {"ldtilecfg": (self.configure, None, PTR), "tilerelease": (self.release, None),
+                 "tilezero": (self.zero, None, I8),
+                 "tileloadd64": (self.load, None, I8, PTR, I64), "tilestored64": (self.store, None, I8, PTR, I64)}
+        calls |= {name: (self.product(name), None, I8, I8, I8) for name in PRODUCTS}
         self.functions = {name: ctypes.CFUNCTYPE(*types)(f) for name, (f, *types) in calls.items()}
 
     def source(self, made: Source) -> Source:
         """The source with calls of Python in the place of tile instructions, for the processor that we run on."""
         made = with_dots(made)
-        text = made.text.replace("x86_amx", "i64").replace("captures(none) ", "")
-        text = re.sub(r"declare \S+ @llvm\.x86\.t\w+\.internal.*\n", "", text)
+        text = made.text
         for name, f in self.functions.items():
             address = ctypes.cast(f, PTR).value
-            text = text.replace(f"@llvm.x86.{name}.internal(", f"inttoptr (i64 {address} to ptr)(")
+            text = re.sub(rf"declare void @llvm\.x86\.{name}\(.*\n", "", text)
+            text = text.replace(f"@llvm.x86.{name}(", f"inttoptr (i64 {address} to ptr)(")
         return replace(made, text=text)
 
-    def new(self, tile: np.ndarray) -> int:
-        rows, width = tile.shape
-        if not (0 < rows <= 16 and 0 < width <= 64 and width % 4 == 0):
-            self.wrong.append(f"a tile of {rows} rows of {width} bytes")
-        self.tiles.append(tile)
-        return len(self.tiles) - 1
+    def configure(self, at: int) -> None:
+        """Palette, where to start after an interrupt, bytes in a row of each of 16 tiles, rows of each; 8 to 15 have none."""
+        raw = ctypes.string_at(at, 64)
+        wide, high = np.frombuffer(raw[16:48], np.uint16), np.frombuffer(raw[48:], np.uint8)
+        if raw[0] != 1 or any(raw[1:16]) or any(wide[8:]) or any(high[8:]) or any(wide > 64) or any(high > 16) or any(wide % 4):
+            self.wrong.append(f"configuration {raw!r}")
+        self.tiles = [np.zeros((h, w), np.uint8) if h and w else None for h, w in zip(high[:8], wide, strict=False)]
 
-    def zero(self, rows: int, width: int) -> int:
-        return self.new(np.zeros((rows, width), np.uint8))
+    def release(self) -> None:
+        self.tiles = [None] * 8
 
-    def load(self, rows: int, width: int, at: int, stride: int) -> int:
-        return self.new(np.stack([np.frombuffer(ctypes.string_at(at + n * stride, width), np.uint8) for n in range(rows)]))
+    def tile(self, number: int) -> np.ndarray:
+        found = self.tiles[number]
+        if found is None:
+            self.wrong.append(f"tile {number} has no shape")
+            return np.zeros((1, 4), np.uint8)
+        return found
 
-    def store(self, rows: int, width: int, at: int, stride: int, number: int) -> None:
-        if self.tiles[number].shape != (rows, width):
-            self.wrong.append("a tile is stored with another shape")
-        for n, row in enumerate(self.tiles[number]):
-            ctypes.memmove(at + n * stride, row.tobytes(), width)
+    def zero(self, number: int) -> None:
+        self.tile(number)[:] = 0
 
-    def product(self, name: str) -> Callable[[int, int, int, int, int, int], int]:
+    def load(self, number: int, at: int, stride: int) -> None:
+        tile = self.tile(number)
+        for n, row in enumerate(tile):
+            row[:] = np.frombuffer(ctypes.string_at(at + n * stride, tile.shape[1]), np.uint8)
+
+    def store(self, number: int, at: int, stride: int) -> None:
+        for n, row in enumerate(self.tile(number)):
+            ctypes.memmove(at + n * stride, row.tobytes(), len(row))
+
+    def product(self, name: str) -> Callable[[int, int, int], None]:
         dtype, left, right = PRODUCTS[name]
 
-        def call(rows: int, width: int, inner: int, total: int, a: int, b: int) -> int:
-            shapes = [self.tiles[n].shape for n in (total, a, b)]
-            if shapes != [(rows, width), (rows, inner), (inner // 4, width)]:
-                self.wrong.append(f"{name} of tiles {shapes}")
-                return total
-            more = np.einsum("ikw,kjw->ij", left(self.tiles[a]), right(self.tiles[b]))
-            return self.new((self.tiles[total].view(dtype) + more).astype(dtype).view(np.uint8))
+        def call(total: int, a: int, b: int) -> None:
+            to, x, y = (self.tile(n) for n in (total, a, b))
+            if (x.shape[0], y.shape[1]) != to.shape or x.shape[1] != 4 * y.shape[0] or len({total, a, b}) < 3:
+                self.wrong.append(f"{name} of tiles {to.shape}, {x.shape}, {y.shape}")
+                return
+            with np.errstate(all="ignore"):
+                more = np.einsum("ikw,kjw->ij", left(x), right(y))
+                to[:] = (to.view(dtype) + more).astype(dtype).view(np.uint8)
+            self.used += 1
         return call
 
 
