@@ -33,7 +33,6 @@ from polytc.codegen.passes.vector_statements import (
     widest_element,
 )
 from polytc.machine import Machine
-from polytc.program import words
 
 STRAIGHT = 32
 """Vectors of a loop of known bounds that become straight code; longer ones stay loops over vectors."""
@@ -47,14 +46,8 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with its point loops expanded for vectors of `machine`."""
     names = traverse.buffer_names(kernel)
     body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
-    return replace(kernel, body=unrolling.written_out(body, unrolling.FEW if _keeps_copies(kernel, machine) else None))
-
-
-def _keeps_copies(kernel: loops.Kernel, machine: Machine) -> bool:
-    """May copies stay loops? The matrix unit's tiles are found among statements, and so is what the items of a GPU share."""
-    dots = (e.fn for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s) for e in traverse.walk_expr(top)
-            if isinstance(e, loops.Call) and e.fn in words.DOTS)
-    return machine.kind == "cpu" and not any(map(machine.multiplies_tiles, dots))
+    keeps = machine.kind == "cpu"  # what the items of a GPU share is found among statements
+    return replace(kernel, body=unrolling.written_out(body, unrolling.FEW if keeps else None))
 
 
 def _expand(s: loops.Stmt, facts: Facts, known: dict[str, simplify.Interval]) -> loops.Stmt:

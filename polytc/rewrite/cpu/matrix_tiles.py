@@ -29,9 +29,9 @@ from polytc.schedule.facts.strides import of_statement
 
 @dataclass(frozen=True)
 class Tiles:
-    """The words of a statement lie in tiles of so many words along the index `along`, those of one operand in blocks of `high`
-    rows, those of the other in blocks of `wide` columns; rows, columns: indices, '' for an operand whose words keep their
-    order."""
+    """The words of a statement lie in tiles along the index `along`, those of one operand in blocks of `high` values of the
+    index `rows`, those of the other in blocks of `wide` of `columns`; 0 for an operand that has no blocks: the words of its rows
+    are neighbours all the same, those of its columns keep their order."""
 
     statement: str
     along: str
@@ -49,7 +49,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         if tiles is not None:
             chosen.append(tiles)
             why.acts(s.name, f"words in tiles of {MATRIX} along {tiles.along}" + "".join(
-                f", blocks of {n} along {i}" for i, n in ((tiles.rows, tiles.high), (tiles.columns, tiles.wide)) if i))
+                f", blocks of {n} along {i}" for i, n in ((tiles.rows, tiles.high), (tiles.columns, tiles.wide)) if n))
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
@@ -72,12 +72,12 @@ def fits(program: pr.Program, machine: Machine, tiles: Tiles) -> str:
     possible = _tiles(program, s, machine)
     if possible is None:
         return f"{s.name} is no sum of dot products of words that a matrix unit does"
-    for name, given, only in (("along", tiles.along, (possible.along,)), ("rows", tiles.rows, (possible.rows, "")),
-                              ("columns", tiles.columns, (possible.columns, ""))):
-        if given not in only:
-            return f"{name} is {only[0]!r}"
-    whole = 1 <= tiles.high <= 2 * MATRIX and tiles.wide >= MATRIX and tiles.wide % MATRIX == 0
-    return "" if whole else f"high is 1 to {2 * MATRIX}, and wide a multiple of {MATRIX}"
+    for name in ("along", "rows", "columns"):
+        if getattr(tiles, name) != getattr(possible, name):
+            return f"{name} is {getattr(possible, name)!r}"
+    high, wide = 2 * MATRIX if possible.high else 0, s.extents[tiles.columns] + MATRIX if possible.wide else 0
+    whole = 0 <= tiles.high <= high and 0 <= tiles.wide < max(wide, 1) and tiles.wide % MATRIX == 0
+    return "" if whole else f"high is {high} at most, and wide a multiple of {MATRIX} below {wide}, or 0"
 
 
 # ---- what is possible
@@ -97,8 +97,8 @@ def _tiles(program: pr.Program, s: pr.Statement, machine: Machine) -> Tiles | No
             continue
         high = height(s.extents[rows])
         wide = min(strips(high), -(-s.extents[columns] // MATRIX)) * MATRIX
-        return Tiles(s.name, index, rows if _blocked(program, row, rows) else "", high,
-                     columns if _blocked(program, column, columns) else "", wide)
+        return Tiles(s.name, index, rows, high if _blocked(program, row, rows) else 0,
+                     columns, wide if _blocked(program, column, columns) else 0)
     return None
 
 
@@ -191,17 +191,20 @@ class _Layout:
 
 def _layout(program: pr.Program, s: pr.Statement, read: pr.Read, t: Tiles) -> _Layout:
     """Blocks, then what the sum goes through, tile by tile; in a tile the words of a row or a column are neighbours."""
-    words = dimension(read, t.along)
-    row, column = (dimension(read, i) if i else -1 for i in (t.rows, t.columns))
-    reduced, whole = set(reduced_indices(s)), [d for d in range(len(read.subscripts)) if d not in (words, row, column)]
+    words, of_rows = dimension(read, t.along), t.rows in named(read)
+    size = t.high if of_rows else t.wide
+    block = dimension(read, t.rows if of_rows else t.columns) if size else -1
+    order = range(len(read.subscripts))
+    if block < 0 and not of_rows:
+        split = [[(d, MATRIX, "//"), (d, MATRIX, "%")] if d == words else [(d, 1, "")] for d in order]
+        return _Layout(tuple(x for dimensions in split for x in dimensions), words)
+    reduced, whole = set(reduced_indices(s)), [d for d in order if d not in (words, block)]
     summed = [d for d in whole if reduced & set(pr.index_names(read.subscripts[d]))]
     outside = [d for d in whole if d not in summed]
-    block = [(row, t.high)] if row >= 0 else [(column, t.wide)] if column >= 0 else []
     inside = [(words, MATRIX, "%")]
-    if block:
-        (d, size), = block
-        inside = [(d, size, "%"), *inside] if d == row else [*inside, (d, size, "%")]
-    return _Layout((*((d, 1, "") for d in outside), *((d, size, "//") for d, size in block),
+    if block >= 0:
+        inside = [(block, size, "%"), *inside] if of_rows else [*inside, (block, size, "%")]
+    return _Layout((*((d, 1, "") for d in outside), *((block, size, "//") for _ in range(block >= 0)),
                     *((d, 1, "") for d in summed), (words, MATRIX, "//"), *inside), words)
 
 

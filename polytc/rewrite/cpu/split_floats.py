@@ -150,11 +150,11 @@ def _costs(program: pr.Program, s: pr.Statement, factors: _Factors, fixed: froze
 
 def _sides(program: pr.Program, s: pr.Statement, factors: _Factors) -> tuple[str, str] | None:
     """The indices of the rows and columns of tiles: the longest of one factor alone, and that of the other factor alone along
-    which the results lie in memory."""
+    which the results lie in memory, if words may lie in panels along it (rewrite.cpu.matrix_tiles)."""
     target, free = of_statement(program, s)[0], coincident_indices(s)
     for a, b in ((factors.wide, factors.other), (factors.other, factors.wide)):
         rows = [i for i in free if i in named(a) and i not in named(b)]
-        column = next((i for i in free if i in named(b) and i not in named(a) and target.stride(i) == 1), None)
+        column = next((i for i in free if target.stride(i) == 1 and dimension(b, i) >= 0 and i not in named(a)), None)
         if rows and column is not None:
             return max(rows, key=lambda i: s.extents[i]), column
     return None

@@ -15,13 +15,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from polytc.codegen import addresses, loops, prefetch
+from polytc.codegen.passes import unrolling
+from polytc.machine import Machine
 from polytc.program.words import Dot
 from polytc.targets.llvm import amx_cells, expressions, float_parts, ir, prefetches
-from polytc.targets.llvm.amx_cells import EDGE, Block, Cell, Chunk, Place
+from polytc.targets.llvm.amx_cells import EDGE, WORD, Block, Cell, Chunk, Place
 from polytc.targets.llvm.expressions import Body, pointer
 
-WORD, TILES, PALETTE = 4, 8, 1
-"""Bytes of a word; tiles; the number of the way to divide the unit that has eight of them."""
+TILES, PALETTE = 8, 1
+"""Tiles; the number of the way to divide the unit that has eight of them."""
 INFINITE = 0x7F800000
 """The bits of an f32 above which it is a NaN, without its sign."""
 SPELLING = {("dot_u8i8", True): "tdpbusd", ("dot_u8i8", False): "tdpbsud"}
@@ -45,8 +47,8 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store], ahead: Sequence[pre
     last = nest[-1]
     lower, upper = _bounds(last)
     whole = lower + (upper - lower) // EDGE * EDGE
-    stores = last.body.stmts if isinstance(last.body, loops.Block) else (last.body,)
-    if whole == lower or not all(isinstance(x, loops.Store) for x in stores):
+    stores = _stores(last.body)
+    if whole == lower or not stores:
         return None
     blocks = list(amx_cells.blocks(stores, last.var, body.machine))
     if not blocks:
@@ -86,13 +88,28 @@ def release(fn: ir.Function) -> None:
         fn.call_void("llvm.x86.tilerelease", ())
 
 
-def is_zero(s: loops.Stmt) -> bool:
-    """Does the statement begin a row of accumulators?"""
-    if not isinstance(s, loops.Store) or s.buffer.space != "private" or len(s.indices) != 2 \
-            or not 2 <= s.buffer.shape[1] <= EDGE:
-        return False
-    value = s.value.a if isinstance(s.value, loops.Broadcast) else s.value
-    return isinstance(value, loops.Const) and value.value == 0 and s.buffer.dtype.bits == 8 * WORD
+def zeros_of(s: loops.Stmt, machine: Machine) -> list[loops.Store]:
+    """The stores of a statement, if each begins a row of accumulators with zeros; else nothing."""
+    if not machine.has("amx-tile") or not isinstance(s, loops.Store) and not unrolling.is_copies(s):
+        return []
+    first = next((x for x, _ in unrolling.statements(s) if isinstance(x, loops.Store)), None)
+    if first is None or not _is_zero(first.value):
+        return []
+    stores = _stores(s)
+    return stores if all(_is_zero(x.value) and amx_cells.row_of_results(x) is not None for x in stores) else []
+
+
+def _is_zero(e: loops.Expr) -> bool:
+    value = e.a if isinstance(e, loops.Broadcast) else e
+    return isinstance(value, loops.Const) and value.value == 0
+
+
+def _stores(s: loops.Stmt) -> list[loops.Store]:
+    """All stores of a statement, with copies written out; nothing if it is more than stores."""
+    flat = unrolling.written_out(s)
+    inside = flat.stmts if isinstance(flat, loops.Block) else (flat,)
+    stores = [x for x in inside if isinstance(x, loops.Store)]
+    return stores if len(stores) == len(inside) else []
 
 
 def _taken(zeros: list[loops.Store], cells: list[Cell]) -> bool:
@@ -110,7 +127,7 @@ def _nest(s: loops.For) -> tuple[loops.For, ...] | None:
     if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const) or s.step != 1 \
             or s.kind != "sequential" or s.lower.value >= s.upper.value:
         return None
-    if not isinstance(s.body, loops.For):
+    if not isinstance(s.body, loops.For) or unrolling.is_copies(s.body):
         return (s,)
     inner = _nest(s.body)
     return None if inner is None else (s, *inner)
@@ -367,8 +384,7 @@ def _loops(body: Body, nest: Nest, held: list[ir.Value], inside: Callable[[list[
 
 def _array(body: Body, chunk: Chunk) -> tuple[ir.Value, int]:
     """Where the accumulators of a chunk begin, and bytes from one row to the next."""
-    array, row = chunk.cell.store.buffer, chunk.cell.lanes
-    return pointer(body, array, addresses.Address(chunk.cell.number * row)), chunk.number_step * row * WORD
+    return pointer(body, chunk.cell.store.buffer, addresses.Address(chunk.cell.place)), chunk.place_step * WORD
 
 
 def _address(body: Body, place: Place) -> ir.Value:

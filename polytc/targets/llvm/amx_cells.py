@@ -15,8 +15,8 @@ from polytc.codegen import addresses, loops, traverse
 from polytc.machine import Machine
 from polytc.program.words import DOTS, Dot
 
-EDGE = 16
-"""Rows, and words in a row, of a tile."""
+EDGE, WORD = 16, 4
+"""Rows, and words in a row, of a tile; bytes of a word."""
 HELD = 4
 """Tiles of results at a time, beside those of the operands: of two rows of tiles two columns, of one row four."""
 Place: TypeAlias = tuple[loops.Buffer, addresses.Address]
@@ -36,11 +36,11 @@ class Operand:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of accumulators, array[number, 0:lanes] += dot(row, column), of which `active` lanes count. first: the row is the
-    first factor of the dot product."""
+    """One row of accumulators, array[place:place + lanes] += dot(row, column), of which `active` lanes count. place: in the
+    flat array; first: the row is the first factor of the dot product."""
 
     store: loops.Store
-    number: int
+    place: int
     dot: Dot
     row: Operand
     column: Operand
@@ -54,7 +54,7 @@ class Chunk:
     """The rows of a tile: all of them, and how far the next is in the array of results and in the words of the row."""
 
     cells: tuple[Cell, ...]
-    number_step: int
+    place_step: int
     row_step: int
 
     @property
@@ -110,13 +110,11 @@ def _side_by_side(columns: list[tuple[Chunk, ...]]) -> Iterator[Block]:
 
 
 def _cell(x: loops.Stmt, var: str, machine: Machine) -> Cell | None:
-    if not isinstance(x, loops.Store) or x.buffer.space != "private" or not isinstance(x.value, loops.Binary) \
-            or len(x.indices) != 2 or not isinstance(x.indices[0], loops.Const) or not 2 <= x.buffer.shape[1] <= EDGE:
+    if not isinstance(x, loops.Store) or not isinstance(x.value, loops.Binary):
         return None
-    old, call = x.value.a, x.value.b
-    if not isinstance(call, loops.Call) or not machine.multiplies_tiles(call.fn) or x.value.op != "+" \
-            or not isinstance(old, loops.Load) or (old.buffer, old.indices) != (x.buffer, x.indices) \
-            or call.lanes != x.buffer.shape[1]:
+    old, call, place = x.value.a, x.value.b, row_of_results(x)
+    if place is None or not isinstance(call, loops.Call) or not machine.multiplies_tiles(call.fn) or x.value.op != "+" \
+            or not isinstance(old, loops.Load) or (old.buffer, old.indices) != (x.buffer, x.indices):
         return None
     dot = DOTS[call.fn]
     factors = call.args[:dot.a_parts], call.args[dot.a_parts:]
@@ -130,7 +128,14 @@ def _cell(x: loops.Stmt, var: str, machine: Machine) -> Cell | None:
     a, b = _operand(words, (), var), _operand(column, tuple(range(call.lanes)), var)
     if a is None or b is None or a.stride != 1 or not (count is None or isinstance(count, int)):
         return None
-    return Cell(x, int(x.indices[0].value), dot, a, b, call.lanes, call.lanes if count is None else count, first)
+    return Cell(x, place, dot, a, b, call.lanes, call.lanes if count is None else count, first)
+
+
+def row_of_results(x: loops.Store) -> int | None:
+    """Where a vector that a tile may have as a row is stored in a private array; None if the store is of something else."""
+    form = addresses.flatten(x.buffer, x.indices) if x.buffer.space == "private" and 2 <= x.value.lanes <= EDGE else None
+    flat = form is not None and not form.terms and form.lanes == tuple(range(x.value.lanes))
+    return form.constant if form is not None and flat and x.buffer.dtype.bits == 8 * WORD else None
 
 
 def _operand(words: Sequence[loops.Expr], lanes: tuple[int, ...], var: str) -> Operand | None:
@@ -157,7 +162,7 @@ def _chunks(strip: list[Cell]) -> tuple[Chunk, ...]:
 
 def _chunk(rows: list[Cell]) -> Chunk | None:
     first, second = rows[0], rows[min(1, len(rows) - 1)]
-    numbers = second.number - first.number
+    places = second.place - first.place
     step = second.row.parts[0][1].constant - first.row.parts[0][1].constant
-    even = all((c.number, c.row) == (first.number + n * numbers, first.row.moved(n * step)) for n, c in enumerate(rows))
-    return Chunk(tuple(rows), numbers, step) if even else None
+    even = all((c.place, c.row) == (first.place + n * places, first.row.moved(n * step)) for n, c in enumerate(rows))
+    return Chunk(tuple(rows), places, step) if even else None

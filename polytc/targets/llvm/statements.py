@@ -122,8 +122,8 @@ class Writer:
         outermost = not self.parallel and self.team is None
         for run in alias_analysis.independent_runs(s.stmts) if outermost else ((x,) for x in s.stmts):
             x = run[0]
-            if isinstance(x, loops.Store) and amx.is_zero(x):
-                zeros.append(x)
+            if rows := amx.zeros_of(x, self.emission.machine):
+                zeros += rows
                 continue
             if isinstance(x, loops.For) and x.kind == "sequential" and self._alone(x):
                 self._loop(x, zeros)

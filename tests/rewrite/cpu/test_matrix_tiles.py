@@ -49,6 +49,15 @@ def test_images_mean_the_same(h: int, w: int, c: int, m: int) -> None:
     same_results(before, after)
 
 
+def test_columns_that_windows_move_keep_their_order() -> None:
+    """An image with its rows last: its words lie across, beside those of the next pixel."""
+    text = "O[m,h,w] += i32(W[r,s,c,m]) * i32(X[c,h+r,w+s]) where h in 0:4, w in 0:20"
+    before = in_words(text, {"W": (3, 3, 64, 40), "X": (64, 6, 22)}, ("i8", "u8"))
+    after = tiled(before)
+    assert after.tensor("X_words").shape == (1, 16, 6, 22)
+    same_results(before, after)
+
+
 def test_tensors_that_others_use_stay_as_they_are() -> None:
     """Of a machine that has the unit, temporaries alone, and those that others read whole."""
     program = in_words(MATMUL, {"A": (64, 64), "B": (64, 64)}, ("u8", "i8"))
@@ -68,13 +77,13 @@ def test_what_fits() -> None:
     own, = matrix_tiles.decide(program, AMX).choices
     assert own == matrix_tiles.Tiles("S1", "k", "i", 24, "j", 32)
     assert [option.choices for option in matrix_tiles.options(program, AMX)[0]] == [(), (own,)]
-    for tiles, told in ((own, ""), (replace(own, rows="", high=16), ""), (replace(own, along="i"), "along is 'k'"),
+    for tiles, told in ((own, ""), (replace(own, high=0), ""), (replace(own, along="i"), "along is 'k'"),
                         (replace(own, rows="j"), "rows is 'i'"), (replace(own, columns="k"), "columns is 'j'"),
-                        (replace(own, high=33), "high is 1 to 32, and wide a multiple of 16"),
-                        (replace(own, wide=20), "high is 1 to 32, and wide a multiple of 16"),
+                        (replace(own, high=33), "high is 32 at most, and wide a multiple of 16 below 106, or 0"),
+                        (replace(own, wide=20), "high is 32 at most, and wide a multiple of 16 below 106, or 0"),
                         (replace(own, statement="S1_init"),
                          "S1_init is no sum of dot products of words that a matrix unit does")):
         assert matrix_tiles.fits(program, AMX, tiles) == told
     assert matrix_tiles.fits(program, VNNI, own).startswith("S1 is no sum")
-    other = replace(own, rows="", high=16)
-    same_results(program, matrix_tiles.lay_out(program, replace(matrix_tiles.decide(program, AMX), choices=(other,))))
+    for other in (replace(own, high=0), replace(own, wide=0), replace(own, high=7, wide=48)):
+        same_results(program, matrix_tiles.lay_out(program, replace(matrix_tiles.decide(program, AMX), choices=(other,))))
