@@ -8,11 +8,12 @@
 No text can call them: `rewrite.cpu.dot_words` and `split_floats` write them, and each CPU target knows their names. Sums of
 integers wrap.
 
-An f32 of 24 bits is exactly the sum of three bf16 of 8, each the nearest of what the ones before it leave. That holds where the
-last one is no subnormal number and the first one is finite: plain numbers. Any other number is kept as it is, the upper half
-of its bits in the first part and the lower one in the second, and the third part is a NaN, so that products of parts with it
-are NaN; so is the other number of its word. (Henry, Tang & Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype
-for Higher-Precision Computations, ARITH 2019.)
+An f32 of 24 bits is exactly the sum of three bf16 of 8, each the nearest of what the ones before it leave; of numbers below
+2**-110 what is below 2**-133, the least bf16, is lost. Numbers from 2**60 on, infinities and NaN are kept as they are instead,
+the upper half of the bits in the first part and the lower one in the second, and the third part is a NaN, so that products of
+parts with it are NaN; so is the other number of its word. Matrix units take subnormal parts for 0: what is lost of a number is
+below 2**-125, and below 2**-65 of its product with a plain one. (Henry, Tang & Heinecke, Leveraging the bfloat16 Artificial
+Intelligence Datatype for Higher-Precision Computations, ARITH 2019.)
 """
 
 from __future__ import annotations
@@ -28,9 +29,8 @@ WORD = "word"
 """The call that makes a word (u32) of `group` numbers."""
 PARTS = ("part0", "part1", "part2")
 """The calls that make words of the parts of two f32."""
-SMALLEST, LARGEST = 0x0C000000, 0x7F7F7FFF
-"""The bits of the plain numbers without their sign, 0 apart: from 2**-103, whose last bit is the least normal number, to what
-is not rounded to infinity."""
+LARGE = (127 + 60) << 23
+"""The bits of 2**60, without a sign, from which on numbers are kept as they are."""
 ODD = 0x7FC1
 """The third part of a number that is kept as it is."""
 
@@ -97,8 +97,7 @@ def parts(x: Any, y: Any) -> list[tuple[Any, Any]]:
 
 
 def _plain(x: Any) -> Any:
-    size = x.view(np.uint32) & np.uint32(0x7FFFFFFF)
-    return (size == 0) | ((size >= SMALLEST) & (size <= LARGEST))
+    return (x.view(np.uint32) & np.uint32(0x7FFFFFFF)) < LARGE
 
 
 def _split(x: Any, kept: Any) -> tuple[Any, Any, Any]:

@@ -30,8 +30,8 @@ from polytc.schedule.facts.strides import of_statement
 @dataclass(frozen=True)
 class Tiles:
     """The words of a statement lie in tiles along the index `along`, those of one operand in blocks of `high` values of the
-    index `rows`, those of the other in blocks of `wide` of `columns`; 0 for an operand that has no blocks: the words of its rows
-    are neighbours all the same, those of its columns keep their order."""
+    index `rows`, those of the other in blocks of `wide` of `columns`; 0 for an operand that has no blocks: the words of its
+    rows are neighbours all the same, those of its columns keep their order."""
 
     statement: str
     along: str

@@ -54,7 +54,7 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return _dot(body, e, None)
         case loops.Call() if e.fn in words.PARTS:
             x, y = (_wide(body, a, e.lanes) for a in e.args)
-            return float_parts.split(body.fn, e.fn, x, y, body.machine)
+            return float_parts.split(body.fn, e.fn, x, y)
         case loops.Call() if rounding.is_small(e):
             return rounding.nearest(body.fn, _rounded_next(body, e.args[0], e.lanes))
         case loops.Cast() if rounding.is_small(e.a) and e.dtype == I32:

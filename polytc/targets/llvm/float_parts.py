@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polytc.machine import Machine
-from polytc.program.scalars import BF16, F32
-from polytc.program.words import DOTS, LARGEST, ODD, PARTS, SMALLEST
-from polytc.targets.llvm import arithmetic, ir
+from polytc.program.words import DOTS, LARGE, ODD, PARTS
+from polytc.targets.llvm import ir
 
 HALF, SIGN, UPPER = 16, 0x7FFFFFFF, -0x10000
 """Bits of a bf16; all bits but the sign, and the upper half, of a word."""
-PAIR = 16
-"""Lanes of each of the vectors that one instruction makes bf16 of."""
 
 
-def split(fn: ir.Function, name: str, x: ir.Value, y: ir.Value, machine: Machine) -> ir.Value:
+def split(fn: ir.Function, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
     """The call `name`, one of PARTS, of f32: in each lane the part of x, and above it that of y."""
     part, words = PARTS.index(name), ir.vector("i32", ir.lanes_of(x.type))
-    bits, rest = [fn.bitcast(v, words) for v in (x, y)], [x, y]
-    word = _rounded(fn, rest, machine)
-    for _ in range(part):
-        rest = [fn.binary("fsub", r, half) for r, half in zip(rest, _halves(fn, word, x.type), strict=True)]
-        word = _rounded(fn, rest, machine)
+    bits = rest = [fn.bitcast(v, words) for v in (x, y)]
+    for n in range(part + 1):
+        nearest = [_nearest(fn, r) for r in rest]
+        if n < part:
+            halves = [fn.bitcast(fn.binary("and", h, ir.constant(UPPER, words)), x.type) for h in nearest]
+            rest = [fn.bitcast(fn.binary("fsub", fn.bitcast(r, x.type), h), words) for r, h in zip(rest, halves, strict=True)]
+    word = fn.binary("or", _high(fn, nearest[0]), fn.binary("and", nearest[1], ir.constant(UPPER, words)))
     return fn.choose(_plain(fn, bits), word, _kept(fn, bits, part))
 
 
@@ -47,13 +45,15 @@ def _number(fn: ir.Function, words: Sequence[ir.Value], n: int, type_: str) -> i
 
 
 def _plain(fn: ir.Function, pair: Sequence[ir.Value]) -> ir.Value:
-    """Is each of two numbers 0, or one that is the sum of its parts?"""
-    type_ = pair[0].type
-    sizes = [fn.binary("and", bits, ir.constant(SIGN, type_)) for bits in pair]
-    less = [fn.binary("add", size, ir.constant(-1, type_)) for size in sizes]   # 0 becomes the largest
-    largest, smallest = fn.intrinsic("umax", sizes), fn.intrinsic("umin", less)
-    return fn.binary("and", fn.compare("icmp ule", largest, ir.constant(LARGEST, type_)),
-                     fn.compare("icmp uge", smallest, ir.constant(SMALLEST - 1, type_)))
+    """Is each of two numbers the sum of its parts?"""
+    sizes = [fn.binary("and", bits, ir.constant(SIGN, bits.type)) for bits in pair]
+    return fn.compare("icmp ult", fn.intrinsic("umax", sizes), ir.constant(LARGE, sizes[0].type))
+
+
+def _nearest(fn: ir.Function, bits: ir.Value) -> ir.Value:
+    """Words whose upper half is the nearest bf16 of f32, ties to even, subnormal ones as any others."""
+    last = fn.binary("and", _high(fn, bits), ir.constant(1, bits.type))
+    return fn.binary("add", fn.binary("add", bits, ir.constant(0x7FFF, bits.type)), last)
 
 
 def _kept(fn: ir.Function, pair: Sequence[ir.Value], part: int) -> ir.Value:
@@ -67,18 +67,6 @@ def _kept(fn: ir.Function, pair: Sequence[ir.Value], part: int) -> ir.Value:
             return fn.binary("or", _low(fn, x), fn.binary("shl", y, shift))
         case _:
             return ir.constant(ODD << HALF | ODD, type_)
-
-
-def _rounded(fn: ir.Function, pair: Sequence[ir.Value], machine: Machine) -> ir.Value:
-    """Words of the nearest bf16 of two vectors of f32."""
-    lanes = ir.lanes_of(pair[0].type)
-    if lanes == PAIR and machine.has("avx512bf16"):
-        made = fn.call("llvm.x86.avx512bf16.cvtne2ps2bf16.512", f"<{2 * lanes} x bfloat>", (pair[1], pair[0]))
-        raw = fn.bitcast(made, f"<{2 * lanes} x i16>")
-        order = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
-        return fn.bitcast(fn.shuffle(raw, None, order), ir.vector("i32", lanes))
-    low, high = (fn.convert("zext", arithmetic.cast(fn, v, F32, BF16, machine), "i32") for v in pair)
-    return fn.binary("or", low, fn.binary("shl", high, ir.constant(HALF, high.type)))
 
 
 def _halves(fn: ir.Function, word: ir.Value, type_: str) -> tuple[ir.Value, ir.Value]:
