@@ -14,7 +14,7 @@ overlap in the processor whether they are copies or iterations. The tile itself 
 choose among: a copy in memory is what the loop reads. targets.llvm puts the loop into a function of its own, as LLVM loads
 the constants of a loop in front of all loops around, into registers that the tile then lacks; OpenCL C cannot say that. Of
 several loops the innermost is the one that leaves the longest part of the statement unchanged. What a matrix unit made lies
-in memory already: plain loops read it where it is. Guarantees: the same statements run, in the same order where one could see another's store.
+in memory already, and its copies stay: they overlap with the products of the next tile. Guarantees: the same statements run, in the same order where one could see another's store.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     if machine.kind != "cpu" or machine.max_work_group:
         return kernel
     taken = traverse.buffer_names(kernel) | {s.var for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.For)}
+
     stored = (s for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) and s.buffer.space == "private")
-    held = frozenset(s.buffer for s in stored if any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn)
-                                                     for e in traverse.walk_expr(s.value)))
+    held = {s.buffer for s in stored if any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn)
+                                            for e in traverse.walk_expr(s.value))}
 
     def rerolled(s: loops.For) -> loops.Stmt:
         found = _nest(s)
-        return s if found is None else found.loop(taken, held)
+        return s if found is None or any(x.buffer in held for x in found.loads) else found.loop(taken)
     return replace(kernel, body=unrolling.map_nests(kernel.body, rerolled))
 
 
@@ -64,17 +65,15 @@ class _Nest:
         parts = (x for s in self.stores for e in (*s.indices, s.value) for x in traverse.walk_expr(e))
         return [x for x in parts if isinstance(x, loops.Load)]
 
-    def loop(self, taken: set[str], held: frozenset[loops.Buffer]) -> loops.Stmt:
-        """The loops that stand for the copies, behind copies in memory of the register tiles that they read. held: arrays that
-        are in memory."""
+    def loop(self, taken: set[str]) -> loops.Stmt:
+        """The loops that stand for the copies, behind copies in memory of the register tiles that they read."""
         read = dict.fromkeys(x.buffer for x in self.loads if x.buffer.space == "private")
-        tiles = {b: replace(b, name=claim(f"{b.name}_whole", taken)) for b in read if b not in held}
-        kind = "sequential" if read and not tiles else "rolled"
+        tiles = {b: replace(b, name=claim(f"{b.name}_whole", taken)) for b in read}
 
         def moved(e: loops.Expr) -> loops.Expr:
             return replace(e, buffer=tiles[e.buffer]) if isinstance(e, loops.Load) and e.buffer in tiles else e
         body = loops.block(*(replace(s, value=traverse.map_expr(s.value, moved)) for s in self.stores))
-        rolled = unrolling.nested(tuple(replace(f, kind=kind) for f in self._order()), body)
+        rolled = unrolling.nested(tuple(replace(f, kind="rolled") for f in self._order()), body)
         stmt = loops.block(*self._copies(tiles, taken), rolled)
         for b in tiles.values():
             stmt = loops.Alloc(b, stmt)
