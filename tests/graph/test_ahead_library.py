@@ -301,6 +301,18 @@ def test_files_of_numpy(graph, tmp_path: Path) -> None:
     assert subprocess.run(["./net", "net.weights", "1", "wrong.npy"], cwd=tmp_path, capture_output=True).returncode == 1
 
 
+def test_a_process_that_nobody_has_prepared(build, tmp_path: Path) -> None:
+    """A product large enough for a matrix unit, whose registers Linux gives to processes that ask."""
+    r = np.random.default_rng(6)
+    w, x = r.standard_normal((512, 512)).astype(np.float32), r.standard_normal((256, 512)).astype(np.float32)
+    made = polytc.load_onnx(build([N("MatMul", ["x", "w"], ["y"])], {"x": (np.float32, [256, 512])}, ["y"], {"w": w}))
+    ahead.export(made, tmp_path, name="net")
+    subprocess.run([str(CC), "main.c", "net.o", "-lm", "-lpthread", "-o", "net"], cwd=tmp_path, check=True)
+    np.save(tmp_path / "x.npy", x)
+    subprocess.run(["./net", "-o", ".", "net.weights", "2", "x.npy"], cwd=tmp_path, check=True, capture_output=True)
+    np.testing.assert_allclose(np.load(tmp_path / "0.npy"), x.astype(np.float64) @ w, rtol=0, atol=1e-3)
+
+
 PROGRAM = """\
 #include <stdio.h>
 #include "net.h"

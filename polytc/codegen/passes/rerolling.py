@@ -14,7 +14,8 @@ overlap in the processor whether they are copies or iterations. The tile itself 
 choose among: a copy in memory is what the loop reads. targets.llvm puts the loop into a function of its own, as LLVM loads
 the constants of a loop in front of all loops around, into registers that the tile then lacks; OpenCL C cannot say that. Of
 several loops the innermost is the one that leaves the longest part of the statement unchanged. What a matrix unit made lies
-in memory already, and its copies stay: they overlap with the products of the next tile. Guarantees: the same statements run, in the same order where one could see another's store.
+in memory already, and its copies stay: they overlap with the products of the next tile. Guarantees: the same statements run,
+in the same order where one could see another's store.
 """
 
 from __future__ import annotations

@@ -255,10 +255,11 @@ def _apart(a: tuple[pr.Expr, ...], b: tuple[pr.Expr, ...]) -> bool:
 
 
 def _siblings(group: Group, row: int, new: Group, candidate: int) -> bool:
-    """Do both read some tensor in one dimension by exactly these loops, in the same steps?"""
+    """Do both read some tensor in one dimension by exactly these loops, or in the same strides, as words do?"""
     places = [{(r.tensor, d, form.terms[0][1], form.constant) for n, s in enumerate(part.statements) for r in pr.reads(s)
                for d, sub in enumerate(r.subscripts)
-               if (form := linear(sub)) is not None and [i for i, _ in form.terms] == [part.rows[at][n]]}
+               if (form := linear(sub)) is not None and [i for i, _ in form.terms] == [part.rows[at][n]]
+               and (form.index is not None or form.terms[0][1] > 1)}
               for part, at in ((group, row), (new, candidate))]
     return bool(places[0] & places[1])
 

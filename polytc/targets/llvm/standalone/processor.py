@@ -3,7 +3,8 @@
     i1 able()
 
 Bits of `cpuid` are those of Intel's manual (volume 2A, CPUID) and AMD's (volume 3, appendix E); whether the system keeps the
-registers is in XCR0 (Intel, volume 1, 13.3).
+registers is in XCR0 (Intel, volume 1, 13.3). Those of the matrix unit Linux gives to processes that ask for them
+(Documentation/arch/x86/xstate.rst in its sources), which this does.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _BITS = {"sse4.2": (0, "c", 20), "movbe": (0, "c", 22), "popcnt": (0, "c", 23), 
 """Feature as LLVM calls it -> number of the leaf, register, bit."""
 _KEPT = {"avx": 0x6, "avx512f": 0xE6, "amx-tile": 0x60006}
 """Feature -> bits of XCR0 without which the system does not keep its registers."""
+_TILES, _ARCH_PRCTL, _REQUEST = 18, 158, 0x1023
+"""The number of the registers that are to be asked for; a system call of Linux, and what it is to do."""
 
 
 def text(machine: Machine | None) -> str:
@@ -66,10 +69,21 @@ look:
   %xcr0 = call {{ i32, i32 }} asm "xgetbv", "={{ax}},={{dx}},{{cx}}"(i32 0)
   %state = extractvalue {{ i32, i32 }} %xcr0, 0
 {chr(10).join(lines)}
-  ret i1 %state.all
+{_granted() if kept >> _TILES & 1 else "  ret i1 %state.all"}
 no:
   ret i1 false
 """
+
+
+def _granted() -> str:
+    """The end of the function where the process must ask."""
+    return f"""\
+  br i1 %state.all, label %ask, label %no
+ask:
+  %granted = call i64 asm sideeffect "syscall", "={{rax}},{{rax}},{{rdi}},{{rsi}},~{{rcx}},~{{r11}},~{{memory}}"\
+(i64 {_ARCH_PRCTL}, i64 {_REQUEST}, i64 {_TILES})
+  %is.granted = icmp eq i64 %granted, 0
+  ret i1 %is.granted"""
 
 
 def _all(name: str, mask: int) -> list[str]:
