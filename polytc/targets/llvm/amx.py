@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from polytc.codegen import addresses, loops, prefetch
 from polytc.codegen.passes import unrolling
 from polytc.machine import Machine
+from polytc.program.scalars import U32
 from polytc.program.words import Dot
-from polytc.targets.llvm import amx_cells, expressions, float_parts, ir, prefetches
+from polytc.targets.llvm import amx_cells, expressions, float_parts, ir, memory, prefetches
 from polytc.targets.llvm.amx_cells import EDGE, WORD, Block, Cell, Chunk, Place
 from polytc.targets.llvm.expressions import Body, pointer
 
@@ -174,10 +175,10 @@ class _Tiles:
         """Rows, and words in a row, of each tile."""
         found = dict[int, tuple[int, int]]()
         for c, column in enumerate(self.block.columns):
-            found[self.column(c)] = EDGE, column[0].cell.lanes
+            found[self.column(c)] = EDGE, column[0].cell.active
             for n, chunk in enumerate(column):
                 found[self.row(n)] = chunk.high, EDGE
-                found[self.result(c, n)] = chunk.high, chunk.cell.lanes
+                found[self.result(c, n)] = chunk.high, chunk.cell.active
         return found
 
     def configuration(self) -> bytes:
@@ -306,9 +307,8 @@ def _directly(body: Body, nest: Nest, chunk: Chunk, *, zero: bool) -> None:
         return pointer(body, buffer, replace(form, terms=(*form.terms, *row), lanes=()))
 
     def step(held: list[ir.Value]) -> list[ir.Value]:
-        wide = ir.vector("i32", lanes)
         row = [fn.splat(fn.emit("i32", f"load i32, {words(p, chunk.row_step)}, align 4"), lanes) for p in cell.row.parts]
-        column = [fn.emit(wide, f"load {wide}, {words(p, 0)}, align 4") for p in cell.column.parts]
+        column = [memory.load_masked(fn, U32, words(p, 0), memory.first_lanes(cell.active, lanes)) for p in cell.column.parts]
         args = (*row, *column) if cell.first else (*column, *row)
         return [float_parts.dot(fn, cell.dot.name, held[0], args, body.flags)]
 

@@ -36,8 +36,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of accumulators, array[place:place + lanes] += dot(row, column), of which `active` lanes count. place: in the
-    flat array; first: the row is the first factor of the dot product."""
+    """One row of accumulators, array[place:place + lanes] += dot(row, column), of which `active` lanes count: of the others,
+    words may lie outside of their tensor. place: in the flat array; first: the row is the first factor of the dot product."""
 
     store: loops.Store
     place: int
@@ -102,7 +102,7 @@ def _side_by_side(columns: list[tuple[Chunk, ...]]) -> Iterator[Block]:
     while columns:
         width = HELD // min(len(columns[0]), 2)
         taken = columns[:width]
-        if len(taken) == HELD and len({column[0].cell.lanes for column in taken}) > 1:
+        if len(taken) == HELD and len({column[0].cell.active for column in taken}) > 1:
             taken = taken[:HELD - 1]  # the first and the last of four take turns in one tile of the operand
         columns = columns[len(taken):]
         high = min(map(len, taken))

@@ -32,11 +32,13 @@ PRODUCTS: dict[str, tuple[type, Callable[[np.ndarray], np.ndarray], Callable[[np
 
 
 class Unit:
-    """Eight tiles, each so many rows of bytes. used: products that were made; wrong: what the processor would refuse."""
+    """Eight tiles, each so many rows of bytes. used: products that were made; widths: bytes of the rows that were loaded;
+    wrong: what the processor would refuse."""
 
     def __init__(self) -> None:
         self.tiles: list[np.ndarray | None] = [None] * 8
         self.used = 0
+        self.widths: set[int] = set()
         self.wrong: list[str] = []
         calls = {"ldtilecfg": (self.configure, None, PTR), "tilerelease": (self.release, None),
                  "tilezero": (self.zero, None, I8),
@@ -77,6 +79,7 @@ class Unit:
 
     def load(self, number: int, at: int, stride: int) -> None:
         tile = self.tile(number)
+        self.widths.add(tile.shape[1])
         for n, row in enumerate(tile):
             row[:] = np.frombuffer(ctypes.string_at(at + n * stride, tile.shape[1]), np.uint8)
 

@@ -95,3 +95,18 @@ def test_products_with_numpy_as_the_matrix_unit(m: int, n: int, k: int, dtypes: 
     a, b = numbers(dtypes[0], (m, k), 0), numbers(dtypes[1], (k, n), 1)
     out = in_numpy(lower_program(program, LLVMTarget(AMX)).source, a, b, out=np.full((m, n), 77, named(wide).numpy))
     np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))
+
+
+@pytest.mark.parametrize("dtypes", [("u8", "i8"), ("bf16", "bf16"), ("i8", "u8")], ids="-".join)
+def test_columns_end_where_their_tensor_does(dtypes: tuple[str, str]) -> None:
+    """57 columns from the third on of 60 words, which lie in no blocks: the last 9 are all that is there of their row."""
+    wide = "f32" if dtypes[0] == "bf16" else "i32"
+    program = build(f"Y[o,x] += {wide}(W[o,c]) * {wide}(X[c,x+3]) where x in 0:57", {"W": (32, 64), "X": (64, 60)},
+                    dict(zip("WX", dtypes, strict=True)))
+    w, x = numbers(dtypes[0], (32, 64), 0), numbers(dtypes[1], (64, 60), 1)
+    unit, here, out = Unit(), LLVMTarget(), np.full((32, 57), 77, named(wide).numpy)
+    source = lower_program(program, LLVMTarget(AMX)).source
+    here.load(here.build(unit.source(source)), 1).run([w, x, out])
+    np.testing.assert_array_equal(out, w.astype(np.int64) @ x.astype(np.int64)[:, 3:])
+    assert unit.wrong == []
+    assert unit.widths == {64, 4 * 9}
