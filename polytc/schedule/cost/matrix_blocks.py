@@ -4,9 +4,9 @@
     ->  for i // 384 { for k // 512 { for j // 32 { for i // 32 % 12 { the sum of 512 products for 32 x 32 results } } } }
 
 The rows of a block, for the steps of a block, stay in the second cache together with one panel of columns; the columns are
-streamed once for each block of rows, and the results loaded and stored once for each block of steps. Which blocks there are is
-what makes the least traffic behind that cache. (Goto & van de Geijn, Anatomy of High-Performance Matrix Multiplication, TOMS
-2008, section 4.)
+streamed once for each block of rows, and the results loaded and stored once for each block of steps. Or the columns stay, and
+rows are streamed. Which blocks there are is what makes the least traffic behind that cache. (Goto & van de Geijn, Anatomy of
+High-Performance Matrix Multiplication, TOMS 2008, section 4.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from polytc.schedule.cost import tile_order
 from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.fusion_groups import reduced_indices
 
-PART = 1 / 2
+PART = 15 / 32
 """Of the second cache for the rows of a block: the rest is for panels on their way, and for what pages do not leave."""
 LEAST = 8
 """Tiles along a sum in a block at least: loading and storing the results takes the time of two products of each."""
@@ -54,7 +54,7 @@ def choose(program: pr.Program, s: pr.Statement, sizes: dict[str, int], vector: 
     found = least(high, wide, results, _counts(extent[index], each), machine)
     inner = (*down, *across) if found.held == "columns" else (*across, *down)
     order = tuple(names.index(i) for i in (*around, *inner))
-    first = down[0]
+    first = (across if found.held == "columns" else down)[0]
     units = ceil(extent[first] / sizes[first])
     held = ceil(units / found.blocks)
     cut = tile_order.Block(s.name, index, extent[index] // found.count, 0) if found.count > 1 else None
@@ -73,16 +73,16 @@ class Traffic:
 
 
 def least(rows: float, columns: float, results: float, counts: Iterable[int], machine: Machine) -> Traffic:
-    """The least traffic. rows, columns, results: bytes of each; counts: into how many parts the sum may be cut."""
+    """The least traffic. rows, columns, results: bytes of each; counts: into how many parts the sum may be cut. Of two ways
+    alike rows are held where all of them are; else columns, so that results are stored along their rows."""
     room = PART * machine.caches[min(1, len(machine.caches) - 1)].bytes
-    if min(rows, columns) <= room:
-        return Traffic("rows" if rows <= room else "columns", 1, 1, 0.0)
     found = list[Traffic]()
     for count in counts:
-        blocks = ceil(rows / count / room)
         again = 2 * results * count if count > 1 else 0
-        found.append(Traffic("rows", blocks, count, columns * (blocks - 1) + again))
-    return min(found, key=lambda x: (x.bytes, x.count))
+        for name, held, other in (("columns", columns, rows), ("rows", rows, columns)):
+            blocks = ceil(held / count / room)
+            found.append(Traffic(name, blocks, count, other * (blocks - 1) + again))
+    return min(found, key=lambda x: (x.bytes, (x.held == "columns") == (x.blocks * x.count == 1), x.count))
 
 
 def _counts(steps: int, each: int) -> Iterator[int]:
