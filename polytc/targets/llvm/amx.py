@@ -11,28 +11,24 @@ multiplied part by part. (Intel 64 and IA-32 Architectures Software Developer's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import addresses, loops, prefetch
+from polytc.codegen import loops, prefetch
 from polytc.codegen.passes import unrolling
 from polytc.machine import Machine
-from polytc.program.scalars import U32
 from polytc.program.words import Dot
-from polytc.targets.llvm import amx_cells, expressions, float_parts, ir, memory, prefetches
-from polytc.targets.llvm.amx_cells import EDGE, WORD, Block, Cell, Chunk, Place
-from polytc.targets.llvm.expressions import Body, pointer
+from polytc.targets.llvm import amx_cells, amx_checks, expressions, ir, prefetches
+from polytc.targets.llvm.amx_cells import EDGE, HELD, WORD, Block, Cell, Chunk
+from polytc.targets.llvm.amx_loops import Nest, iterate, results_of, words_at
+from polytc.targets.llvm.expressions import Body
 
 TILES, PALETTE = 8, 1
 """Tiles; the number of the way to divide the unit that has eight of them."""
-INFINITE = 0x7F800000
-"""The bits of an f32 above which it is a NaN, without its sign."""
 SPELLING = {("dot_u8i8", True): "tdpbusd", ("dot_u8i8", False): "tdpbsud"}
 """(dot product, is its first operand that of the rows) -> instruction; all others are of bf16."""
 CONFIGURE = "llvm.x86.ldtilecfg"
 """Says how many rows and columns tiles have; what they held is lost."""
-Nest = Sequence[tuple[str, range]]
-"""Variables of loops and their values, innermost last."""
 
 
 def emit(body: Body, s: loops.For, zeros: list[loops.Store], ahead: Sequence[prefetch.Prefetch] = ()) -> list[loops.For] | None:
@@ -203,15 +199,15 @@ def _block(body: Body, nest: Nest, block: Block, ahead: Sequence[prefetch.Prefet
         if zero:
             fn.call_void("llvm.x86.tilezero", (_number(number),))
         else:
-            _move(fn, "tileloadd64", number, *_array(body, chunk))
-    _loops(body, nest, [], lambda _: _step(body, tiles, ahead))
+            _move(fn, "tileloadd64", number, *results_of(body, chunk))
+    iterate(body, nest, [], lambda _: _step(body, tiles, ahead))
     kept = {number: fn.alloca("float", EDGE * EDGE, 64) for number, _ in _results(tiles)} if checked and not zero else {}
     for number, chunk in _results(tiles):
-        at, stride = (kept[number], EDGE * WORD) if kept else _array(body, chunk)
+        at, stride = (kept[number], EDGE * WORD) if kept else results_of(body, chunk)
         _move(fn, "tilestored64", number, at, stride)
         body.loaded.pop(chunk.cell.store.buffer.name, None)
     if checked:
-        _checked(body, nest, tiles, kept)
+        amx_checks.check(body, nest, _results(tiles), kept)
 
 
 def _results(tiles: _Tiles) -> list[tuple[int, Chunk]]:
@@ -229,22 +225,18 @@ def _step(body: Body, tiles: _Tiles, ahead: Sequence[prefetch.Prefetch]) -> list
         row, column = product if first else product[::-1]
         if at["row"] != row:
             for n, chunk in enumerate(columns[0]):
-                _move(fn, "tileloadd64", tiles.row(n), _address(body, chunk.cell.row.parts[row]), chunk.row_step * WORD)
-        alone = len(columns) < HELD_COLUMNS and at["column"] == column
+                _move(fn, "tileloadd64", tiles.row(n), words_at(body, chunk.cell.row.parts[row]), chunk.row_step * WORD)
+        alone = len(columns) < HELD and at["column"] == column  # of four the last takes the first one's place
         for c, chunks in enumerate(columns):
             words = chunks[0].cell.column
             if not alone:
-                _move(fn, "tileloadd64", tiles.column(c), _address(body, words.parts[column]), words.stride * WORD)
+                _move(fn, "tileloadd64", tiles.column(c), words_at(body, words.parts[column]), words.stride * WORD)
             for n, chunk in enumerate(chunks):
                 name = SPELLING.get((chunk.cell.dot.name, first), "tdpbf16ps")
                 numbers = tiles.result(c, n), tiles.row(n), tiles.column(c)
                 fn.call_void(f"llvm.x86.{name}", tuple(map(_number, numbers)))
         at = {"row": row, "column": column}
     return []
-
-
-HELD_COLUMNS = 4
-"""Columns of tiles of which the last one takes the place of the first one's operand."""
 
 
 def _order(dot: Dot) -> list[tuple[int, int]]:
@@ -255,141 +247,6 @@ def _order(dot: Dot) -> list[tuple[int, int]]:
         order.append(next(near, left[0]))
         left.remove(order[-1])
     return order
-
-
-# ---- numbers that have no parts
-
-def _checked(body: Body, nest: Nest, tiles: _Tiles, kept: dict[int, ir.Value]) -> None:
-    """Where a result is a NaN, all are made again of the f32 whose parts were multiplied; kept: where the results are now, if
-    the array still holds what the sums began with."""
-    fn, label = body.fn, body.fn.fresh
-    again, right, end = label("again"), label("right"), label("checked")
-    worst = ir.constant(0, f"<{EDGE} x i32>")
-    for number, chunk in _results(tiles):
-        worst = _worst(body, chunk, *((kept[number], EDGE * WORD) if kept else _array(body, chunk)), worst)
-    bits = fn.call(f"llvm.vector.reduce.umax.v{EDGE}i32", "i32", (worst,))
-    odd = fn.compare("icmp ugt", bits, ir.constant(INFINITE, "i32"))
-    fn.do(f"br {odd}, label %{again}, label %{right}")
-    fn.start(again)
-    for _, chunk in _results(tiles):
-        _directly(body, nest, chunk, zero=not kept)
-    fn.do(f"br label %{end}")
-    fn.start(right)
-    for number, chunk in _results(tiles) if kept else ():
-        _copied(body, chunk, kept[number])
-    fn.do(f"br label %{end}")
-    fn.start(end)
-
-
-def _worst(body: Body, chunk: Chunk, at: ir.Value, stride: int, worst: ir.Value) -> ir.Value:
-    """The largest bits, in each lane that counts, of `worst` and the rows of a tile."""
-    fn, lanes = body.fn, chunk.cell.lanes
-    type_ = ir.vector("i32", lanes)
-    counts = ir.constants([0x7FFFFFFF if lane < chunk.cell.active else 0 for lane in range(lanes)], "i32")
-
-    def row(held: list[ir.Value]) -> list[ir.Value]:
-        where = _row(body, at, stride)
-        size = fn.binary("and", fn.emit(type_, f"load {type_}, {where}, align 4"), counts)
-        wide = size if lanes == EDGE else fn.shuffle(size, ir.constant(0, type_), [min(n, lanes) for n in range(EDGE)])
-        return [fn.intrinsic("umax", (held[0], wide))]
-    return _loops(body, ((ROW, range(chunk.high)),), [worst], row)[0]
-
-
-def _directly(body: Body, nest: Nest, chunk: Chunk, *, zero: bool) -> None:
-    """The rows of a tile, as sums of products of f32. zero: they begin with zeros."""
-    fn, cell = body.fn, chunk.cell
-    lanes, (at, stride) = cell.lanes, _array(body, chunk)
-    steps = [(var, range(values.start, values.stop)) for var, values in nest]
-
-    def words(part: Place, moved: int) -> ir.Value:
-        buffer, form = part
-        row = ((loops.Var(ROW), moved),) if moved else ()
-        return pointer(body, buffer, replace(form, terms=(*form.terms, *row), lanes=()))
-
-    def step(held: list[ir.Value]) -> list[ir.Value]:
-        row = [fn.splat(fn.emit("i32", f"load i32, {words(p, chunk.row_step)}, align 4"), lanes) for p in cell.row.parts]
-        column = [memory.load_masked(fn, U32, words(p, 0), memory.first_lanes(cell.active, lanes)) for p in cell.column.parts]
-        args = (*row, *column) if cell.first else (*column, *row)
-        return [float_parts.dot(fn, cell.dot.name, held[0], args, body.flags)]
-
-    def each(_: list[ir.Value]) -> list[ir.Value]:
-        where, type_ = _row(body, at, stride), ir.vector("float", lanes)
-        start = ir.constant(0.0, type_) if zero else fn.emit(type_, f"load {type_}, {where}, align 4")
-        total, = _loops(body, steps, [start], step)
-        fn.do(f"store {total}, {where}, align 4", total)
-        return []
-    _loops(body, ((ROW, range(chunk.high)),), [], each)
-
-
-def _copied(body: Body, chunk: Chunk, kept: ir.Value) -> None:
-    """The rows of a tile into their array."""
-    fn, (at, stride) = body.fn, _array(body, chunk)
-    type_ = ir.vector("float", chunk.cell.lanes)
-
-    def row(_: list[ir.Value]) -> list[ir.Value]:
-        value = fn.emit(type_, f"load {type_}, {_row(body, kept, EDGE * WORD)}, align 4")
-        fn.do(f"store {value}, {_row(body, at, stride)}, align 4", value)
-        return []
-    _loops(body, ((ROW, range(chunk.high)),), [], row)
-
-
-ROW = ".row"
-"""The variable of loops over the rows of a tile."""
-
-
-def _row(body: Body, at: ir.Value, stride: int) -> ir.Value:
-    """Where the row of the variable ROW is."""
-    distance = body.fn.binary("mul nsw", body.values[ROW], ir.constant(stride, "i64"))
-    return body.fn.emit("ptr", f"getelementptr inbounds i8, {at}, {distance}")
-
-
-# ---- loops, addresses
-
-def _loops(body: Body, nest: Nest, held: list[ir.Value], inside: Callable[[list[ir.Value]], list[ir.Value]]) -> list[ir.Value]:
-    """What is held after all iterations of a nest. inside: an iteration."""
-    if not nest:
-        return inside(held)
-    (var, steps), inner = nest[0], nest[1:]
-    fn = body.fn
-    saved = body.values.get(var)
-    body.scopes.append({})
-    if len(steps) == 1:
-        body.values[var] = ir.constant(steps.start, "i64")
-        held = _loops(body, inner, held, inside)
-    else:
-        before, loop, end = fn.block, fn.fresh("tiles"), fn.fresh("done")
-        fn.do(f"br label %{loop}")
-        fn.start(loop)
-        at, start = ir.Value("i64", f"%{fn.fresh('k')}"), len(fn.lines)
-        passed = [ir.Value(x.type, f"%{fn.fresh('t')}") for x in held]
-        for _ in (at, *passed):
-            fn.do("")  # the phis, whose second sources are known after the step
-        body.values[var] = at
-        new = _loops(body, inner, passed, inside)
-        after = fn.binary("add nsw", at, ir.constant(steps.step, "i64"))
-        for n, (value, initial, update) in enumerate([(at, ir.constant(steps.start, "i64"), after),
-                                                      *zip(passed, held, new, strict=True)]):
-            sources = f"[ {initial.ref}, %{before} ], [ {update.ref}, %{fn.block} ]"
-            fn.lines[start + n] = f"  {value.ref} = phi {value.type} {sources}"
-        fn.do(f"br {fn.compare('icmp slt', after, ir.constant(steps.stop, 'i64'))}, label %{loop}, label %{end}")
-        fn.start(end)
-        held = new
-    body.scopes.pop()
-    if saved is not None:
-        body.values[var] = saved
-    else:
-        del body.values[var]
-    return held
-
-
-def _array(body: Body, chunk: Chunk) -> tuple[ir.Value, int]:
-    """Where the accumulators of a chunk begin, and bytes from one row to the next."""
-    return pointer(body, chunk.cell.store.buffer, addresses.Address(chunk.cell.place)), chunk.place_step * WORD
-
-
-def _address(body: Body, place: Place) -> ir.Value:
-    buffer, form = place
-    return pointer(body, buffer, replace(form, lanes=()))
 
 
 def _move(fn: ir.Function, name: str, tile: int, at: ir.Value, stride: int) -> None:
