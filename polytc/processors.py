@@ -15,6 +15,8 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 PROCESS = Path("/proc/self/cgroup")
+ARCH_PRCTL, REQUEST, TILE_DATA = 158, 0x1023, 18
+"""A system call of Linux on x86-64; what it is to do; the number of the matrix unit's registers."""
 
 
 def usable() -> int:
@@ -29,8 +31,7 @@ def allow_tiles() -> bool:
     allowed that."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False
-    arch_prctl, request, tile_data = 158, 0x1023, 18
-    return ctypes.CDLL(None).syscall(arch_prctl, request, tile_data) == 0
+    return ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST, TILE_DATA) == 0
 
 
 def quota(process: Path = PROCESS, root: Path = CGROUPS) -> float | None:

@@ -44,13 +44,10 @@ def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
         return kernel
     taken = traverse.buffer_names(kernel) | {s.var for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.For)}
 
-    stored = (s for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) and s.buffer.space == "private")
-    held = {s.buffer for s in stored if any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn)
-                                            for e in traverse.walk_expr(s.value))}
 
     def rerolled(s: loops.For) -> loops.Stmt:
         found = _nest(s)
-        return s if found is None or any(x.buffer in held for x in found.loads) else found.loop(taken)
+        return s if found is None or _of_matrix_unit(kernel, found, machine) else found.loop(taken)
     return replace(kernel, body=unrolling.map_nests(kernel.body, rerolled))
 
 
@@ -103,6 +100,13 @@ class _Nest:
             return self.around
         last = max(self.around, key=lambda f: sum(_unchanged(s.value, f.var) for s in self.stores))
         return (*(f for f in self.around if f is not last), last)
+
+
+def _of_matrix_unit(kernel: loops.Kernel, nest: _Nest, machine: Machine) -> bool:
+    """Do copies read what a matrix unit adds up?"""
+    read = {x.buffer for x in nest.loads if x.buffer.space == "private"}
+    values = (s.value for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) and s.buffer in read)
+    return any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn) for v in values for e in traverse.walk_expr(v))
 
 
 def _nest(s: loops.Stmt) -> _Nest | None:

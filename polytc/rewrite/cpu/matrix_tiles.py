@@ -20,11 +20,10 @@ from polytc.program import program as pr
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.program.words import DOTS
-from polytc.rewrite.cpu.word_tensors import dimension, named
+from polytc.rewrite.cpu.word_tensors import dimension, named, sides
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.cost.register_tiles import MATRIX, height, strips
 from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
-from polytc.schedule.facts.strides import of_statement
 
 
 @dataclass(frozen=True)
@@ -88,18 +87,13 @@ def _tiles(program: pr.Program, s: pr.Statement, machine: Machine) -> Tiles | No
     if found is None:
         return None
     index, a, b = found
-    target = of_statement(program, s)[0]
-    free = [i for i in coincident_indices(s) if s.box[i][0] == 0]
-    for row, column in ((a, b), (b, a)):
-        columns = next((i for i in free if target.stride(i) == 1 and i in named(column) and i not in named(row)), None)
-        rows = max((i for i in free if i in named(row) and i not in named(column)), key=lambda i: s.extents[i], default=None)
-        if columns is None or rows is None:
-            continue
-        high = height(s.extents[rows])
-        wide = min(strips(high), -(-s.extents[columns] // MATRIX)) * MATRIX
-        return Tiles(s.name, index, rows, high if _blocked(program, row, rows) else 0,
-                     columns, wide if _blocked(program, column, columns) else 0)
-    return None
+    of = sides(program, s, a, b, [i for i in coincident_indices(s) if s.box[i][0] == 0])
+    if of is None:
+        return None
+    high = height(s.extents[of.rows])
+    wide = min(strips(high), -(-s.extents[of.columns] // MATRIX)) * MATRIX
+    return Tiles(s.name, index, of.rows, high if _blocked(program, of.row, of.rows) else 0,
+                 of.columns, wide if _blocked(program, of.column, of.columns) else 0)
 
 
 def _blocked(program: pr.Program, read: pr.Read, index: str) -> bool:

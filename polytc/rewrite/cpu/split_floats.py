@@ -8,9 +8,9 @@
 
 The parts are exact (program.words). Of the nine products of two numbers the six largest are added; the others together are
 below 2**-24 of the product, half a unit in its last place. What is rounded besides is the sum, as that of f32. An i8, u8 or
-bf16 is one bf16, and then all three products are added, exactly. What has no parts (infinities, NaN, the largest and the
-smallest numbers) makes the sum a NaN, which is then made again of the f32 (targets.llvm.amx). (Henry, Tang & Heinecke,
-Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations, ARITH 2019.)
+bf16 is one bf16, and then all three products are added, exactly. What has no parts (infinities, NaN, the largest numbers) makes
+the sum a NaN, which is then made again of the f32 (targets.llvm.amx_checks). (Henry, Tang & Heinecke, Leveraging the bfloat16
+Artificial Intelligence Datatype for Higher-Precision Computations, ARITH 2019.)
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.scalars import BF16, F32, I8, U8
 from polytc.program.words import DOTS, PARTS, Dot
-from polytc.rewrite.cpu.word_tensors import Factor, Words, WordTensors, along, dimension, named, plain_target, whole_words
+from polytc.rewrite.cpu.word_tensors import Factor, Words, WordTensors, along, dimension, plain_target, sides, whole_words
 from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import matrix_blocks, register_tiles
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.facts.strides import of_statement
 
 SHORTEST = 32
 """Terms of a sum below which the products that are left out would show beside its own rounding errors."""
@@ -130,11 +129,10 @@ def _costs(program: pr.Program, s: pr.Statement, factors: _Factors, fixed: froze
     """Cycles of products of f32, and of the products of all parts with the splitting; None if the unit's tiles are larger than
     the contraction."""
     extent, reduced, index = s.extents, reduced_indices(s), _along(program, s, factors)
-    sides = _sides(program, s, factors)
-    if index is None or sides is None:
+    of = sides(program, s, factors.wide, factors.other, coincident_indices(s), lambda read, i: dimension(read, i) >= 0)
+    if index is None or of is None:
         return None
-    row, column = sides
-    rows, columns, steps = extent[row], extent[column], prod(extent[i] for i in reduced)
+    rows, columns, steps = extent[of.rows], extent[of.columns], prod(extent[i] for i in reduced)
     if columns < register_tiles.MATRIX or index.extent < SHORTEST:
         return None
     dot, times = factors.dot, s.points // (rows * columns * steps)
@@ -148,26 +146,13 @@ def _costs(program: pr.Program, s: pr.Statement, factors: _Factors, fixed: froze
         copies.heated * products + split_ + _streamed(program, s, factors, (dot.a_parts, dot.b_parts), machine)
 
 
-def _sides(program: pr.Program, s: pr.Statement, factors: _Factors) -> tuple[str, str] | None:
-    """The indices of the rows and columns of tiles: the longest of one factor alone, and that of the other factor alone along
-    which the results lie in memory, if words may lie in panels along it (rewrite.cpu.matrix_tiles)."""
-    target, free = of_statement(program, s)[0], coincident_indices(s)
-    for a, b in ((factors.wide, factors.other), (factors.other, factors.wide)):
-        rows = [i for i in free if i in named(a) and i not in named(b)]
-        column = next((i for i in free if target.stride(i) == 1 and dimension(b, i) >= 0 and i not in named(a)), None)
-        if rows and column is not None:
-            return max(rows, key=lambda i: s.extents[i]), column
-    return None
-
-
 def _streamed(program: pr.Program, s: pr.Statement, factors: _Factors, parts: tuple[int, int], machine: Machine) -> float:
     """Cycles in which factors come from behind the second cache. parts: bf16 of a number of each, 1 for numbers as they are."""
     small, large = sorted(program.tensor(r.tensor).size * (n * BF16.bytes if n > 1 else r.dtype.bytes)
                           for r, n in zip((factors.wide, factors.other), parts, strict=True))
     results = program.tensor(s.target).size * F32.bytes
     again = matrix_blocks.least(small, large, results, (2 ** n for n in range(6)), machine).bytes
-    room = matrix_blocks.PART * machine.caches[min(1, len(machine.caches) - 1)].bytes
-    return machine.costs.traffic.tiles * (again + (large if large > room else 0.0))
+    return machine.costs.traffic.tiles * (again + (large if large > matrix_blocks.room(machine) else 0.0))
 
 
 def _applied(program: pr.Program, s: pr.Statement, factors: _Factors, machine: Machine) -> pr.Program:

@@ -7,7 +7,7 @@ What dot products of words (program.words) read, and how a sum of products becom
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
@@ -18,6 +18,7 @@ from polytc.program.scalars import I32, I64, U8, U32, DType
 from polytc.program.words import WORD, Dot
 from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.fusion_groups import reduced_indices
+from polytc.schedule.facts.strides import of_statement
 
 TOP_BITS = 0x80808080
 """The top bit of each of four bytes."""
@@ -164,6 +165,30 @@ def whole_words(dot: Dot, steps: int, machine: Machine) -> int:
     count = -(-steps // dot.group)
     whole = -(-count // MATRIX) * MATRIX
     return whole if machine.multiplies_tiles(dot.name) and 2 * count >= whole else count
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The operands of a contraction in tiles: that of the rows, the longest index that moves it alone, that of the columns, and
+    the index along which they, and the results in memory, lie."""
+
+    row: pr.Read
+    rows: str
+    column: pr.Read
+    columns: str
+
+
+def sides(program: pr.Program, s: pr.Statement, a: pr.Read, b: pr.Read, free: Sequence[str],
+          fits: Callable[[pr.Read, str], bool] = lambda read, index: True) -> Sides | None:
+    """Which of two operands has the rows; None if none can. free: indices to choose from; fits: may columns lie along it?"""
+    target = of_statement(program, s)[0]
+    for row, column in ((a, b), (b, a)):
+        columns = next((i for i in free if target.stride(i) == 1 and i in named(column) and i not in named(row)
+                        and fits(column, i)), None)
+        rows = max((i for i in free if i in named(row) and i not in named(column)), key=lambda i: s.extents[i], default=None)
+        if columns is not None and rows is not None:
+            return Sides(row, rows, column, columns)
+    return None
 
 
 # ---- targets and starts

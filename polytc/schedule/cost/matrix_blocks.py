@@ -22,7 +22,7 @@ from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.fusion_groups import reduced_indices
 
 PART = 15 / 32
-"""Of the second cache for the rows of a block: the rest is for panels on their way, and for what pages do not leave."""
+"""Of the second cache for what a block holds: the rest is for panels on their way, and for what pages do not leave."""
 LEAST = 8
 """Tiles along a sum in a block at least: loading and storing the results takes the time of two products of each."""
 
@@ -42,10 +42,10 @@ def choose(program: pr.Program, s: pr.Statement, sizes: dict[str, int], vector: 
     """The blocks of a statement whose value is a dot product that the machine's matrix unit does. sizes: shared index ->
     iterations of a tile, in the order of the text; vector, jam: the indices of columns and rows."""
     names, extent, reads = list(sizes), s.extents, tuple(dict.fromkeys(pr.reads(s)))
-    columns = [r for r in reads if _names(r, vector)]
+    columns = [r for r in reads if tile_order.depends(r, vector)]
     rows = [r for r in reads if r not in columns]
-    around = [i for i in names if any(_names(r, i) for r in rows) == any(_names(r, i) for r in columns)]
-    across = [*(i for i in names if i not in (*around, vector) and any(_names(r, i) for r in columns)), vector]
+    around = [i for i in names if any(tile_order.depends(r, i) for r in rows) == any(tile_order.depends(r, i) for r in columns)]
+    across = [*(i for i in names if i not in (*around, vector) and any(tile_order.depends(r, i) for r in columns)), vector]
     down = [*(i for i in names if i not in (*around, *across, jam)), jam]
     high, wide = (sum(_bytes(program, s, r, around) for r in side) for side in (rows, columns))
     results = program.tensor(s.target).dtype.bytes * prod(extent[i] for i in (*across, *down))
@@ -75,14 +75,18 @@ class Traffic:
 def least(rows: float, columns: float, results: float, counts: Iterable[int], machine: Machine) -> Traffic:
     """The least traffic. rows, columns, results: bytes of each; counts: into how many parts the sum may be cut. Of two ways
     alike rows are held where all of them are; else columns, so that results are stored along their rows."""
-    room = PART * machine.caches[min(1, len(machine.caches) - 1)].bytes
     found = list[Traffic]()
     for count in counts:
         again = 2 * results * count if count > 1 else 0
         for name, held, other in (("columns", columns, rows), ("rows", rows, columns)):
-            blocks = ceil(held / count / room)
+            blocks = ceil(held / count / room(machine))
             found.append(Traffic(name, blocks, count, other * (blocks - 1) + again))
     return min(found, key=lambda x: (x.bytes, (x.held == "columns") == (x.blocks * x.count == 1), x.count))
+
+
+def room(machine: Machine) -> float:
+    """Bytes of the second cache that a block may hold."""
+    return PART * machine.caches[min(1, len(machine.caches) - 1)].bytes
 
 
 def _counts(steps: int, each: int) -> Iterator[int]:
@@ -93,8 +97,4 @@ def _counts(steps: int, each: int) -> Iterator[int]:
 def _bytes(program: pr.Program, s: pr.Statement, read: pr.Read, around: Sequence[str]) -> float:
     """Bytes of an operand in one iteration of the loops `around`."""
     t = program.tensor(read.tensor)
-    return t.size * t.dtype.bytes / prod(s.extents[i] for i in around if _names(read, i))
-
-
-def _names(read: pr.Read, index: str) -> bool:
-    return any(e == pr.Index(index) for e in pr.walk(read))
+    return t.size * t.dtype.bytes / prod(s.extents[i] for i in around if tile_order.depends(read, i))

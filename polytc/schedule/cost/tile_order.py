@@ -32,11 +32,11 @@ def of_tiles(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machin
     tile = {r: footprint(program, s, r, sizes) for r in reads}
 
     def replaced(row: str) -> int:
-        return sum(tile[r] for r in reads if _depends(r, row))
+        return sum(tile[r] for r in reads if depends(r, row))
 
     def traffic(row: str) -> float:
         count = -(-extent[row] // sizes[row])
-        return sum(_weight(program, r, machine) * (1 if _depends(r, row) else count) for r in reads)
+        return sum(_weight(program, r, machine) * (1 if depends(r, row) else count) for r in reads)
 
     last = min((r for r in rows if extent[r] > sizes[r]), key=lambda r: (replaced(r), -rows.index(r)), default=rows[-1])
     rest = [r for r in rows if r != last]
@@ -65,16 +65,16 @@ def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tup
     names = list(sizes)
     reduced = reduced_indices(s)
     second = machine.caches[min(1, len(machine.caches) - 1)].bytes
-    kept = [r for r in pr.reads(s) if not _depends(r, names[rows[-1]])]
+    kept = [r for r in pr.reads(s) if not depends(r, names[rows[-1]])]
     total = sum(footprint(program, s, r, sizes) for r in kept)
     if not reduced or 4 * total <= second or any(_plain_target(s, i) for i in reduced):
         return None
     extent = s.extents
     cut = next(((i, size) for i in reduced if (size := _steps(s, i, extent, second / (4 * total)))
-                and all(_depends(r, i) for r in kept)), None)
+                and all(depends(r, i) for r in kept)), None)
     if cut is None:
         return None
-    depth = 1 + max((n for n, r in enumerate(rows[:-1]) if any(_depends(x, names[r]) for x in kept)), default=-1)
+    depth = 1 + max((n for n, r in enumerate(rows[:-1]) if any(depends(x, names[r]) for x in kept)), default=-1)
     return Block(s.name, *cut, depth)
 
 
@@ -92,7 +92,7 @@ def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine:
     reads = pr.reads(s)
     large = [r for r in reads if footprint(program, s, r, {}) > machine.caches[min(1, len(machine.caches) - 1)].bytes]
     reduced = reduced_indices(s)
-    if len(large) != 1 or len(reduced) != 1 or not all(_depends(large[0], i) for i in s.indices):
+    if len(large) != 1 or len(reduced) != 1 or not all(depends(large[0], i) for i in s.indices):
         return None
     stride = of_access(program, large[0]).stride(reduced[0])
     extent = s.extents[reduced[0]]
@@ -122,7 +122,8 @@ def span(sub: pr.Expr, spans: Mapping[str, int], whole: int) -> int:
     return whole if block is None else 1 if block[1] == "//" else block[2]
 
 
-def _depends(read: pr.Read, index: str) -> bool:
+def depends(read: pr.Read, index: str) -> bool:
+    """Does an index move an operand?"""
     return any(e == pr.Index(index) for e in pr.walk(read))
 
 

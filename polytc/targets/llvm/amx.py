@@ -87,10 +87,10 @@ def release(fn: ir.Function) -> None:
 
 def zeros_of(s: loops.Stmt, machine: Machine) -> list[loops.Store]:
     """The stores of a statement, if each begins a row of accumulators with zeros; else nothing."""
-    if not machine.has("amx-tile") or not isinstance(s, loops.Store) and not unrolling.is_copies(s):
+    if not isinstance(s, loops.Store) and not unrolling.is_copies(s):
         return []
     first = next((x for x, _ in unrolling.statements(s) if isinstance(x, loops.Store)), None)
-    if first is None or not _is_zero(first.value):
+    if first is None or not _is_zero(first.value) or not machine.has("amx-tile"):
         return []
     stores = _stores(s)
     return stores if all(_is_zero(x.value) and amx_cells.row_of_results(x) is not None for x in stores) else []

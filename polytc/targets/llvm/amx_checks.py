@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from polytc.codegen import loops
 from polytc.program.scalars import U32
 from polytc.targets.llvm import float_parts, ir, memory
-from polytc.targets.llvm.amx_cells import EDGE, WORD, Chunk, Place
-from polytc.targets.llvm.amx_loops import Nest, iterate, results_of
-from polytc.targets.llvm.expressions import Body, pointer
+from polytc.targets.llvm.amx_cells import EDGE, WORD, Chunk
+from polytc.targets.llvm.amx_loops import Nest, iterate, results_of, words_at
+from polytc.targets.llvm.expressions import Body
 
 INFINITE = 0x7F800000
 """The bits of an f32 above which it is a NaN, without its sign."""
@@ -64,14 +63,11 @@ def _directly(body: Body, nest: Nest, chunk: Chunk, *, zero: bool) -> None:
     lanes, (at, stride) = cell.lanes, results_of(body, chunk)
     steps = [(var, range(values.start, values.stop)) for var, values in nest]
 
-    def words(part: Place, moved: int) -> ir.Value:
-        buffer, form = part
-        row = ((loops.Var(ROW), moved),) if moved else ()
-        return pointer(body, buffer, replace(form, terms=(*form.terms, *row), lanes=()))
+    moved, there = (loops.Var(ROW), chunk.row_step), memory.first_lanes(cell.active, lanes)
 
     def step(held: list[ir.Value]) -> list[ir.Value]:
-        row = [fn.splat(fn.emit("i32", f"load i32, {words(p, chunk.row_step)}, align 4"), lanes) for p in cell.row.parts]
-        column = [memory.load_masked(fn, U32, words(p, 0), memory.first_lanes(cell.active, lanes)) for p in cell.column.parts]
+        row = [fn.splat(memory.load(fn, U32, words_at(body, p, moved)), lanes) for p in cell.row.parts]
+        column = [memory.load_masked(fn, U32, words_at(body, p), there) for p in cell.column.parts]
         args = (*row, *column) if cell.first else (*column, *row)
         return [float_parts.dot(fn, cell.dot.name, held[0], args, body.flags)]
 

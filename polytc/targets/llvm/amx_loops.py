@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from polytc.codegen import addresses
+from polytc.codegen import addresses, loops
 from polytc.targets.llvm import ir
 from polytc.targets.llvm.amx_cells import WORD, Chunk, Place
 from polytc.targets.llvm.expressions import Body, pointer
@@ -57,6 +57,7 @@ def results_of(body: Body, chunk: Chunk) -> tuple[ir.Value, int]:
     return pointer(body, chunk.cell.store.buffer, addresses.Address(chunk.cell.place)), chunk.place_step * WORD
 
 
-def words_at(body: Body, place: Place) -> ir.Value:
+def words_at(body: Body, place: Place, *moved: tuple[loops.Expr, int]) -> ir.Value:
+    """Where words lie. moved: more terms of their address."""
     buffer, form = place
-    return pointer(body, buffer, replace(form, lanes=()))
+    return pointer(body, buffer, replace(form, terms=(*form.terms, *moved), lanes=()))

@@ -10,6 +10,7 @@ registers is in XCR0 (Intel, volume 1, 13.3). Those of the matrix unit Linux giv
 from __future__ import annotations
 
 from polytc.machine import Machine
+from polytc.processors import ARCH_PRCTL, REQUEST, TILE_DATA
 from polytc.targets.llvm.target import features_of
 
 _LEAVES = ((1, 0), (7, 0), (7, 1))
@@ -23,8 +24,6 @@ _BITS = {"sse4.2": (0, "c", 20), "movbe": (0, "c", 22), "popcnt": (0, "c", 23), 
 """Feature as LLVM calls it -> number of the leaf, register, bit."""
 _KEPT = {"avx": 0x6, "avx512f": 0xE6, "amx-tile": 0x60006}
 """Feature -> bits of XCR0 without which the system does not keep its registers."""
-_TILES, _ARCH_PRCTL, _REQUEST = 18, 158, 0x1023
-"""The number of the registers that are to be asked for; a system call of Linux, and what it is to do."""
 
 
 def text(machine: Machine | None) -> str:
@@ -69,7 +68,7 @@ look:
   %xcr0 = call {{ i32, i32 }} asm "xgetbv", "={{ax}},={{dx}},{{cx}}"(i32 0)
   %state = extractvalue {{ i32, i32 }} %xcr0, 0
 {chr(10).join(lines)}
-{_granted() if kept >> _TILES & 1 else "  ret i1 %state.all"}
+{_granted() if kept >> TILE_DATA & 1 else "  ret i1 %state.all"}
 no:
   ret i1 false
 """
@@ -81,7 +80,7 @@ def _granted() -> str:
   br i1 %state.all, label %ask, label %no
 ask:
   %granted = call i64 asm sideeffect "syscall", "={{rax}},{{rax}},{{rdi}},{{rsi}},~{{rcx}},~{{r11}},~{{memory}}"\
-(i64 {_ARCH_PRCTL}, i64 {_REQUEST}, i64 {_TILES})
+(i64 {ARCH_PRCTL}, i64 {REQUEST}, i64 {TILE_DATA})
   %is.granted = icmp eq i64 %granted, 0
   ret i1 %is.granted"""
 
