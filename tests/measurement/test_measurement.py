@@ -100,8 +100,9 @@ def test_each_loop_is_code_that_llvm_takes() -> None:
 
 
 def test_programs_are_timed() -> None:
-    small, large = (programs.time_of("Y[i,j] = exp(X[i,j])", {"X": (n, 64)}, HERE) for n in (4, 256))
-    assert large > 4 * small
+    """A thousand times the work takes longer, on a busy machine too."""
+    small, large = (programs.time_of("Y[i,j] = exp(X[i,j])", {"X": (n, 64)}, HERE) for n in (4, 4096))
+    assert large > small
     assert programs.region_time(HERE) >= 0
 
 

@@ -43,9 +43,9 @@ NASTY: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_programs_finish_in_seconds(name: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     lowered = compiler.lower_program(build(*NASTY[name]), "cpu")
-    assert time.perf_counter() - start < 15  # one second or two where nothing else runs
+    assert time.process_time() - start < 15  # one second or two where nothing else runs
     assert lowered.loops.kernels
 
 

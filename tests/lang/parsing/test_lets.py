@@ -21,10 +21,10 @@ def evaluated(text, size=5):
 
 
 def test_sums_that_double_take_no_time():
-    begin = time.perf_counter()
+    begin = time.process_time()
     text = chain(40, "{0} + {0}", use="{0} - 1099511627775*i")
     np.testing.assert_array_equal(evaluated(text), np.arange(5) + 1)
-    assert time.perf_counter() - begin < 3  # text put in place of names took hours
+    assert time.process_time() - begin < 3  # text put in place of names took hours
 
 
 @pytest.mark.parametrize("step", ["{0} + 1", "1 + {0}", "2*{0} - {0}", "{0} + {0} - {0}", "-(-{0})", "({0} + 3) - 2*1"])
@@ -45,11 +45,11 @@ def test_coefficients_beyond_64_bits_are_refused(place):
 
 @pytest.mark.parametrize("step", ["{0} * {0}", "exp({0}) + {0}", "max({0}, -{0})", "{0} > 1 ? {0} : 2"])
 def test_values_that_double_are_refused_before_they_are_large(step):
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(CompileError) as caught:
         lang.build(chain(200, step, first="k0 = A[i]", use="i] + {0} * A[i"), {"A": (5,)})
     assert {d.code for d in caught.value.diagnostics} == {"E311"}
-    assert time.perf_counter() - begin < 3
+    assert time.process_time() - begin < 3
     np.testing.assert_allclose(evaluated(chain(3, "{0} * {0}", first="k0 = A[i]", use="i] + {0} * A[i")),
                                np.arange(5.0) + np.arange(5.0) ** 9 + 1)
 
