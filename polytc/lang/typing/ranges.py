@@ -74,7 +74,7 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
         return None
     box = {i: (low, max(high, low - 1)) for i, (low, high) in box.items()}
     if _narrowed(box, solver.conditions).empty:  # ranges that depend on one another
-        box |= {i: (box[i][0], box[i][0] - 1) for i in solver.stated if not solver.fixed(i)}
+        box |= {i: (box[i][0], box[i][0] - 1) for i in solver.without_values(box)}
     domain = _narrowed(box, (*solver.conditions, *(c for c, _ in s.conditions)))
     if not domain.empty:
         return Domain({i: domain.box.get(i, ends) for i, ends in box.items()}, domain.conditions), box
@@ -138,6 +138,21 @@ class _Solver:
     def fixed(self, index: str) -> bool:
         """Are the ends of a stated range numbers?"""
         return all(isinstance(e, pr.Const) for b in self.stated[index] for e in (b.lower, b.upper))
+
+    def without_values(self, box: pr.Box) -> list[str]:
+        """Indices whose stated ranges have no values, of some ranges that have no values together: those for which that follows
+        from what their ends name, and else all whose ends name something."""
+        dependent = [i for i in self.stated if not self.fixed(i)]
+        return [i for i in dependent if _narrowed({x: box[x] for x in self.named(i)}, self.conditions).empty] or dependent
+
+    def named(self, index: str) -> set[str]:
+        """The index and those that the ends of its range name, and of their ranges, and so on."""
+        found, left = set[str](), {index}
+        while left:
+            found |= left
+            ends = [e for i in left for b in self.stated.get(i, ()) for e in (b.lower, b.upper)]
+            left = {name for e in ends for name in pr.index_names(e)} - found
+        return found
 
     def contradicted(self) -> list[str]:
         """Indices that have no values because what bounds them does not go together."""

@@ -32,6 +32,9 @@ def poison(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def load(name: str, array: np.ndarray, *indices: Any, mask: Any = True) -> Any:
     """array[indices], a scalar or one element a lane; only lanes of `mask` are read, the others are 0."""
+    if mask is True:
+        _check(name, array, indices)
+        return array[indices]
     lanes = max((len(i) for i in (*indices, mask) if isinstance(i, np.ndarray)), default=0)
     if not lanes:
         _check(name, array, indices)
@@ -69,12 +72,17 @@ def store(name: str, array: np.ndarray, value: Any, *indices: Any, active: np.nd
 
 
 def _check(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
-    for axis, (index, extent) in enumerate(zip(indices, array.shape, strict=True)):
-        low, high = (index.min(), index.max()) if isinstance(index, np.ndarray) else (index, index)
-        if low < 0 or high >= extent:
-            shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else int(i)) for i in indices)
-            raise errors.fail("E520", f"'{name}[{shown}]' lies outside of {name}, of shape {array.shape}",
-                              kind=errors.TargetError, notes=[f"dimension {axis} has the coordinates 0 to {extent - 1}"])
+    for index, extent in zip(indices, array.shape, strict=True):
+        if not (index.min() >= 0 and index.max() < extent if isinstance(index, np.ndarray) else 0 <= index < extent):
+            raise _outside(name, array, indices)
+
+
+def _outside(name: str, array: np.ndarray, indices: Sequence[Any]) -> errors.PolytcError:
+    """E520 of the first dimension with a coordinate that it does not have."""
+    axis = next(n for n, (i, extent) in enumerate(zip(indices, array.shape)) if np.min(i) < 0 or np.max(i) >= extent)
+    shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else int(i)) for i in indices)
+    return errors.fail("E520", f"'{name}[{shown}]' lies outside of {name}, of shape {array.shape}",
+                       kind=errors.TargetError, notes=[f"dimension {axis} has the coordinates 0 to {array.shape[axis] - 1}"])
 
 
 def select(cond: Any, a: Callable[[Any], Any], b: Callable[[Any], Any], mask: Any = True) -> Any:

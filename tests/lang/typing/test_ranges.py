@@ -102,6 +102,20 @@ def test_hull_of_all_writers():
     assert (p.tensor("O").lower, p.tensor("O").shape) == ((0,), (7,))
 
 
+@pytest.mark.parametrize(("u", "x", "named"), [("0:2:2", "0:u", "x"), ("1:-1:-2", "u:1", "x-1")])
+def test_only_what_names_a_range_without_values_has_none(u, x, named):
+    """`u` is one number, for which `x` has no values; the ends of `u`, which is taken in steps, do not tell."""
+    text = """
+        for t in 0:-1:-2 {
+            for u in %s {
+                T[1,i] += X[u,i] where i in 0:3
+                for x in %s { T[i,j] = X[t,t] where i in %s:2, j in 0:3 }
+            }
+        }"""
+    assert bounds(text % (u, x, "t"), "T", X=(8, 3)) == ((0, 2), (0, 3))
+    assert bounds(text % (u, x, named), "T", X=(8, 3)) == ((1, 1), (0, 3))
+
+
 def test_quotients_and_remainders():
     assert bounds("O[i] = X[i//4, i%4]", "O", X=(3, 4)) == ((0, 12),)
     p = lang.build("O[c,h,w] = I[4*c + 2*(h%2) + w%2, h//2, w//2]", {"I": (8, 3, 5)})
