@@ -28,6 +28,8 @@ class Arithmetic:
         "four shuffles and four operations in turn"))
     loop: float = cost(25.0, "cycles", "a loop over vectors, beside its vectors", guess(_BY_HAND))
     dot: float = cost(0.8, "cycles", "a multiply-add of vectors that are both loaded for it", guess("two loads, and a loop"))
+    pairs: float = cost(1.0, "multiply-adds", "a dot product of a vector of pairs of bf16", documented(
+        "vdpbf16ps on Zen 4 and Zen 5, as vfmadd231ps: uops.info"))
     untiled: float = cost(3.0, "ratio", "a step of a contraction without its register tile, to one with it", guess(_BY_HAND))
     elementary: int = cost(8, "elements moved", "one exp, sin or the like", guess(_BY_HAND))
     reuse: int = cost(16, "multiply-adds", "of a register tile, in the time of moving an element", guess(_BY_HAND))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from polytc import processors
@@ -11,6 +12,9 @@ from polytc.machine.records import Cache, Machine, is_arm
 
 DOUBLE_PUMPED = ("znver4",)
 """Processors (LLVM's names) that run a 512-bit operation as two halves: one multiply-add and one load a cycle."""
+
+QUICK_PAIRS = ("znver4", "znver5")
+"""Processors that start a dot product of bf16 in each cycle; Intel's take as long as for four multiply-adds."""
 
 
 def detect_caches() -> tuple[Cache, ...]:
@@ -56,5 +60,9 @@ def detect(cpu: str, features: str) -> Machine:
     registers = 32 if is_arm() or "avx512f" in have else 16
     ports = 1 if cpu in DOUBLE_PUMPED else 2
     clock, told = detect_clock()
-    return Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
-                   masked="avx512vl" in have, cpu=cpu, features=features, clock=clock, origins=(("clock", told),))
+    found = Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
+                    masked="avx512vl" in have, cpu=cpu, features=features, clock=clock, origins=(("clock", told),))
+    if "avx512bf16" in have and cpu not in QUICK_PAIRS:
+        found = replace(found.costing({"arithmetic.pairs": 4.0}), origins=(*found.origins, (
+            "costs.arithmetic.pairs", "documented: 111 GFLOP/s of vdpbf16ps, 222 of vfmadd231ps, on Sapphire Rapids")))
+    return found

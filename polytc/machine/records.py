@@ -77,7 +77,8 @@ class Machine:
 
     @property
     def dots(self) -> tuple[str, ...]:
-        """The dot products of words (program.words.DOTS) that are one or two instructions on whole vectors, fastest first."""
+        """The dot products of words (program.words.DOTS) that are one or two instructions on whole vectors, and faster than
+        multiply-adds; the fastest first."""
         if self.kind != "cpu" or self.max_work_group:  # OpenCL C does not have them
             return ()
         arm, words = self.has("neon"), self.has("avx512bw") or not self.features
@@ -85,7 +86,8 @@ class Machine:
         found = {"dot_u8i8": self.has("i8mm") if arm else vnni,
                  "dot_i8i8": arm and self.has("dotprod"), "dot_u8u8": arm and self.has("dotprod"),
                  "dot_i16i16": not arm and (self.vector_bytes == 32 or (self.vector_bytes == 64 and words)),
-                 "dot_bf16": self.has("avx512bf16") and self.has("avx512vl") and self.vector_bytes == 64}
+                 "dot_bf16": self.has("avx512bf16") and self.has("avx512vl") and self.vector_bytes == 64
+                 and (self.costs.arithmetic.pairs < 2 or self.multiplies_tiles("dot_bf16"))}
         return tuple(name for name, there in found.items() if there)
 
     def multiplies_tiles(self, dot: str) -> bool:

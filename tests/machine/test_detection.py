@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from polytc import processors
 from polytc.machine import GENERIC_CPU, detection
 
 FREQUENCY, NAMES = "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "proc/cpuinfo"
@@ -30,3 +31,13 @@ def test_the_clock(files: dict[str, str], clock: float, origin: str, tmp_path: P
 def test_a_detected_machine_says_where_its_clock_is_from() -> None:
     made = detection.detect("", "")
     assert dict(made.origins)["clock"].partition(":")[0] in ("documented", "guess")
+
+
+@pytest.mark.parametrize(("cpu", "tiles", "dots"), [("znver5", False, True), ("sapphirerapids", True, True),
+                                                    ("sapphirerapids", False, False), ("rocketlake", False, False)])
+def test_dots_of_halves_where_they_are_faster(cpu: str, tiles: bool, dots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intel's vector instruction is slower than multiply-adds of f32."""
+    monkeypatch.setattr(processors, "allow_tiles", lambda: tiles)
+    made = detection.detect(cpu, "+avx512f,+avx512vl,+avx512bf16,+amx-tile,+amx-bf16")
+    assert ("dot_bf16" in made.dots) == dots
+    assert ("costs.arithmetic.pairs" in dict(made.origins)) == (cpu != "znver5")
