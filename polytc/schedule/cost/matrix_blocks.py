@@ -74,19 +74,25 @@ class Traffic:
 
 def least(rows: float, columns: float, results: float, counts: Iterable[int], machine: Machine) -> Traffic:
     """The least traffic. rows, columns, results: bytes of each; counts: into how many parts the sum may be cut. Of two ways
-    alike rows are held where all of them are; else columns, so that results are stored along their rows."""
-    found = list[Traffic]()
+    alike rows are held where all of them are, and half of the cache has room for the results; else columns, so that results
+    are stored along their rows."""
+    found, stay = list[Traffic](), 2 * results <= _second(machine)
     for count in counts:
         again = 2 * results * count if count > 1 else 0
         for name, held, other in (("columns", columns, rows), ("rows", rows, columns)):
             blocks = ceil(held / count / room(machine))
             found.append(Traffic(name, blocks, count, other * (blocks - 1) + again))
-    return min(found, key=lambda x: (x.bytes, (x.held == "columns") == (x.blocks * x.count == 1), x.count))
+    return min(found, key=lambda x: (x.bytes, (x.held == "columns") == (stay and x.blocks * x.count == 1), x.count))
 
 
 def room(machine: Machine) -> float:
     """Bytes of the second cache that a block may hold."""
-    return PART * machine.caches[min(1, len(machine.caches) - 1)].bytes
+    return PART * _second(machine)
+
+
+def _second(machine: Machine) -> int:
+    """Bytes of the second cache."""
+    return machine.caches[min(1, len(machine.caches) - 1)].bytes
 
 
 def _counts(steps: int, each: int) -> Iterator[int]:
