@@ -1,13 +1,15 @@
 """Programs of a plan that differ in numbers only become one program, to which the numbers are inputs.
 
-    Y[i] = X[i]/0.11 + b[i]   and   Y[i] = X[i]/0.23 + b[i]     ->   Y[i] = X[i]/n[] + b[i]  of 0.11, and of 0.23
+    Y[i] = X[i]*0.11 + b[i]   and   Y[i] = X[i]*0.23 + b[i]     ->   Y[i] = X[i]*n[] + b[i]  of 0.11, and of 0.23
 
-    Y[i] = u8(clamp(round(X[i]/0.11) + f32(u8(3)), 0, 255))     ->   Y[i] = u8(clamp(round(X[i]/n[]) + f32(m[]), 0, 255))
+    Y[i] = u8(clamp(round(X[i]/0.11) + f32(u8(3)), 0, 255))
+    ->   Y[i] = u8(clamp(round(X[i]/clamp(n[], 1e-18, 1e+18)) + f32(m[]), 0, 255))
 
 The scales and zero points of quantised models are such numbers. Only those that decide nothing are: float operands of
 + - * / that are neither whole, from which ranges and integers follow, nor powers of two, by which divisions become products;
 and bytes that are added to or subtracted from floats, or from what becomes a float, which rewrite/tidy/rounding.py allows for.
-Numbers that all programs of one form agree on stay.
+A divisor says between what it lies, so that code need not divide (targets/llvm/quotients.py). Numbers that all programs of one
+form agree on stay; those that are equal to another one in each program are that one.
 """
 
 from __future__ import annotations
@@ -23,9 +25,12 @@ from polytc.graph.plan import Array, Plan
 from polytc.program import program as pr
 from polytc.program.canonical import canonical
 from polytc.program.names import fresh
-from polytc.program.terms import Binary, Cast, Const, Expr, Read, children, rebuild
+from polytc.program.terms import Binary, Call, Cast, Const, Expr, Read, children, rebuild
 from polytc.program.traces.traced import traced
 from polytc.rewrite.tidy.pad import drop_guards
+
+ENDS = (1e-18, 1e18)
+"""Of the divisors that programs share."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class _Form:
 
 def share_numbers(plan: Plan) -> Plan:
     """The plan with calls of fewer programs."""
-    forms = [_form(c.program, {}) for c in plan.calls]
+    forms = [_form(c.program, {}, {}) for c in plan.calls]
     alike: dict[str, list[int]] = defaultdict(list)
     for k, form in enumerate(forms):
         if form.numbers:
@@ -46,9 +51,10 @@ def share_numbers(plan: Plan) -> Plan:
     calls, types, constants = list(plan.calls), dict(plan.types), dict(plan.constants)
     names: dict[Const, str] = {}
     for members in alike.values():
-        kept = _agreed([forms[k].numbers for k in members])
-        for k in members if len(kept) < len(forms[members[0]].numbers) else ():
-            made = _form(plan.calls[k].program, kept)
+        rows = [forms[k].numbers for k in members]
+        kept, first = _agreed(rows), _first_equal(rows)
+        for k in members if len(kept) < len(rows[0]) else ():
+            made = _form(plan.calls[k].program, kept, first)
             for number in made.numbers:
                 if number not in names:
                     names[number] = fresh(f"number_{number.value:g}", {*types, *names.values()})
@@ -64,22 +70,33 @@ def _agreed(rows: Sequence[tuple[Const, ...]]) -> Mapping[int, Const]:
     return {k: column[0] for k, column in enumerate(zip(*rows, strict=True)) if len(set(column)) == 1}
 
 
-def _form(program: pr.Program, kept: Mapping[int, Const]) -> _Form:
-    """The program with its numbers as inputs, in order of appearance. kept: those that stay, by their places."""
+def _first_equal(rows: Sequence[tuple[Const, ...]]) -> Mapping[int, int]:
+    """Place -> the first place at which each has the same number as there."""
+    columns = list(zip(*rows, strict=True))
+    return {k: columns.index(column) for k, column in enumerate(columns)}
+
+
+def _form(program: pr.Program, kept: Mapping[int, Const], first: Mapping[int, int]) -> _Form:
+    """The program with its numbers as inputs, in order of appearance. kept: those that stay, by their places; first: the place
+    of the input that stands at a place, if it is not its own."""
     if not (program.sequential or program.dynamic):
         program = drop_guards(program)  # what stands for elements outside may be a zero point, too
     taken = {t.name for t in program.tensors}
-    found: list[Const] = []
     inputs: dict[str, Const] = {}
+    names = list[str]()
 
-    def put(e: Const) -> Expr:
-        found.append(e)
-        if len(found) - 1 in kept:
+    def put(e: Const, divides: bool = False) -> Expr:
+        place = len(names)
+        if place in kept:
+            names.append("")
             return e
-        name = fresh(f"number{len(inputs)}", taken)
+        equal = first.get(place, place)
+        name = names[equal] if equal < place else fresh(f"number{len(inputs)}", taken)
+        names.append(name)
         taken.add(name)
         inputs[name] = e
-        return Read(name, (), e.dtype)
+        read = Read(name, (), e.dtype)
+        return Call("clamp", (read, *(Const(end, e.dtype) for end in _around(e.value))), e.dtype) if divides else read
 
     def walk(e: Expr, to_float: bool = False) -> Expr:
         operands = children(e)
@@ -91,8 +108,9 @@ def _form(program: pr.Program, kept: Mapping[int, Const]) -> _Form:
 
     def number(x: Expr, around: Binary, to_float: bool) -> Expr | None:
         """What stands for an operand that is a number; to_float: what is made of both becomes a float."""
-        if isinstance(x, Const) and _decides_nothing(x):
-            return put(x)
+        divides = around.op == "/" and x is around.b
+        if isinstance(x, Const) and _decides_nothing(x) and not (divides and _around(x.value) == ()):
+            return put(x, divides)
         if isinstance(x, Cast) and isinstance(x.a, Const) and x.a.dtype.is_int and x.a.dtype.bits == 8:
             free = around.op in ("+", "-") and (around.dtype.is_float or to_float)
             return rebuild(x, (put(x.a),)) if free else None
@@ -101,6 +119,12 @@ def _form(program: pr.Program, kept: Mapping[int, Const]) -> _Form:
     tensors = tuple(pr.Tensor(name, e.dtype, (), ()) for name, e in inputs.items())
     made = replace(program, tensors=(*program.tensors, *tensors), statements=statements, inputs=(*program.inputs, *inputs))
     return _Form(made, tuple(inputs.values()))
+
+
+def _around(divisor: float) -> tuple[float, ...]:
+    """Ends that the reciprocals of numbers between them are far from overflow and underflow for; none for other numbers."""
+    low, high = ENDS if divisor > 0 else (-ENDS[1], -ENDS[0])
+    return (low, high) if low <= divisor <= high else ()
 
 
 def _decides_nothing(e: Const) -> bool:

@@ -45,6 +45,15 @@ class Kernel:
         return self.bound.seconds / self.seconds if self.bound is not None and self.seconds > 0 else None
 
 
+class _Printed(Table):
+    """A table that `print` shows as rich does."""
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=140).print(self)
+        return text.getvalue()
+
+
 @dataclass(frozen=True)
 class Profile:
     """kernels: in the order of their runs. seconds: median of the whole run, `between`: of that, what was no kernel. Prints as
@@ -61,16 +70,15 @@ class Profile:
         return self.seconds - sum(k.seconds for k in self.kernels)
 
     def __str__(self) -> str:
-        text = io.StringIO()
-        Console(file=text, width=140).print(self.table())
-        return text.getvalue()
+        return str(self.table())
 
     def __rich__(self) -> Table:
         return self.table()
 
     def table(self, most: int | None = None) -> Table:
         """Kernels by time; most: rows at most, None for all."""
-        table = Table(title=f"{self.name}: {self.seconds * 1e3:.3f} ms, median of {self.runs} runs, {self.threads} thread(s)")
+        title = f"{self.name}: {self.seconds * 1e3:.3f} ms, median of {self.runs} runs, {self.threads} thread(s)"
+        table = _Printed(title=title)
         for column in ("#", "kernel", "result"):
             table.add_column(column, overflow="ellipsis", no_wrap=True)
         for column in ("ms", "%", "GFLOP/s", "GB/s", "of roof", "limit"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from polytc.machine import Machine
 from polytc.program.scalars import BF16, F32, F64, DType
@@ -138,14 +139,14 @@ def _float_floor(fn: ir.Function, op: str, a: ir.Value, b: ir.Value) -> ir.Value
     return fn.choose(fn.compare("fcmp oeq", b, zero), plain, rounded)
 
 
-def extremum(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType) -> ir.Value:
-    """min or max; a NaN in either operand gives NaN."""
+def extremum(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType, numbers: Collection[ir.Value] = ()) -> ir.Value:
+    """min or max; a NaN in either operand gives NaN. numbers: values that are known not to be NaN, beside constants."""
     if dtype.kind == "b":
         return fn.binary("and" if op == "min" else "or", a, b)
     if not dtype.is_float:
         return fn.intrinsic(f"{'s' if dtype.kind == 'i' else 'u'}{op}", (a, b))
     for number, x in ((a, b), (b, a)):
-        if not _is_number(number):
+        if not (_is_number(number) or number in numbers):
             continue
         # One maxps: it gives its second operand, x, when either is NaN.
         first = fn.compare("fcmp ogt" if op == "max" else "fcmp olt", number, x)

@@ -9,7 +9,7 @@ from polytc.codegen import addresses, intervals, loops, traverse
 from polytc.machine import Machine
 from polytc.program import words
 from polytc.program.scalars import BF16, F32, I32, I64
-from polytc.targets.llvm import arithmetic, dots, float_parts, intrinsics, ir, memory, quotients, rounding
+from polytc.targets.llvm import arithmetic, dots, float_facts, float_parts, intrinsics, ir, memory, quotients, rounding
 
 
 @dataclass
@@ -58,10 +58,9 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
         case loops.Call() if rounding.is_small(e):
             return rounding.nearest(body.fn, _rounded_next(body, e.args[0], e.lanes))
         case loops.Cast() if rounding.is_small(e.a) and e.dtype == I32:
-            return rounding.nearest_integer(body.fn, _rounded_next(body, traverse.operands(e.a)[0], e.lanes))
+            return rounding.nearest_integer(body.fn, _rounded_next(body, traverse.operands(e.a)[0], e.lanes, signed=False))
         case loops.Call():
-            args = [_wide(body, a, e.lanes) for a in e.args]
-            return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
+            return _call(body, e, [_wide(body, a, e.lanes) for a in e.args])
         case loops.Cast():
             return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype, body.machine)
         case loops.Select():
@@ -92,13 +91,19 @@ def _wide(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
     return body.fn.splat(emit(body, e), lanes)
 
 
-def _rounded_next(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
-    """A value, f32, that is rounded to a whole number next, with `lanes` lanes."""
+def _call(body: Body, e: loops.Call, args: list[ir.Value]) -> ir.Value:
+    """An intrinsic of values."""
+    numbers = [value for value, a in zip(args, e.args, strict=True) if float_facts.is_number(a)]
+    return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine, numbers)
+
+
+def _rounded_next(body: Body, e: loops.Expr, lanes: int, *, signed: bool = True) -> ir.Value:
+    """A value, f32, that is rounded to a whole number next, with `lanes` lanes. signed: a 0 needs its sign."""
     match e:
         case loops.Call(fn="clamp"):
             first, *ends = e.args
-            args = [_rounded_next(body, first, e.lanes), *(_wide(body, a, e.lanes) for a in ends)]
-            value = intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
+            value = _cut_quotient(body, e, signed) or \
+                _call(body, e, [_rounded_next(body, first, e.lanes), *(_wide(body, a, e.lanes) for a in ends)])
         case loops.Binary(op="/"):
             value = _by_number(body, e, _wide(body, e.a, e.lanes), whole=True) or emit(body, e)
         case _:
@@ -106,9 +111,27 @@ def _rounded_next(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
     return body.fn.splat(value, lanes)
 
 
+def _cut_quotient(body: Body, e: loops.Call, signed: bool) -> ir.Value | None:
+    """clamp(a / b, low, high), which is rounded next, without a division; None where b is not known to allow that."""
+    first, *ends = e.args
+    if not isinstance(first, loops.Binary) or first.op != "/" or not body.flags or not body.machine.has_fma:
+        return None
+    sign, divisor = quotients.sign(float_facts.ends(first.b)), _scalar(first.b)
+    power = isinstance(divisor, loops.Const) and quotients.is_power(divisor.value)
+    if not sign or power or divisor.lanes > 1 or not rounding.are_small(ends) or not all(map(float_facts.is_whole, ends)):
+        return None
+    x, low, high = (_wide(body, operand, e.lanes) for operand in (first.a, *ends))
+    return quotients.cut(body.fn, x, low, high, emit(body, divisor), sign, signed) if quotients.suits(x) else None
+
+
+def _scalar(e: loops.Expr) -> loops.Expr:
+    """What a vector repeats, if it is said so."""
+    return e.a if isinstance(e, loops.Broadcast) else replace(e, lanes=1) if isinstance(e, loops.Const) else e
+
+
 def _by_number(body: Body, e: loops.Binary, a: ir.Value, *, whole: bool = False) -> ir.Value | None:
     """The quotient `a / e.b` by a known number, see quotients.by_number; None where it is another operation, or precise."""
-    divisor = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
+    divisor = _scalar(e.b)
     if e.op != "/" or not body.flags or not body.machine.has_fma or not isinstance(divisor, loops.Const):
         return None
     return quotients.by_number(body.fn, a, float(divisor.value), whole=whole)
@@ -116,6 +139,8 @@ def _by_number(body: Body, e: loops.Binary, a: ir.Value, *, whole: bool = False)
 
 def _binary(body: Body, e: loops.Binary) -> ir.Value:
     dtype = e.a.dtype
+    if e.op == "+" and rounding.is_small(e.a) and float_facts.is_zero(e.b):
+        return rounding.nearest_or_zero(body.fn, _rounded_next(body, traverse.operands(e.a)[0], e.lanes, signed=False))
     if dtype.is_float and e.op in "+-" and body.flags:
         fused = _fused(body, e)
         if fused is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from polytc.machine import Machine
 from polytc.program.scalars import F32, F64, DType
@@ -16,13 +16,14 @@ NATIVE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "r
 BITS = {"half": 16, "float": 32, "double": 64}
 
 
-def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, flags: str, machine: Machine) -> ir.Value:
-    """The value of a call. dtype: of the arguments, which have equal lanes."""
+def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, flags: str, machine: Machine,
+         numbers: Collection[ir.Value] = ()) -> ir.Value:
+    """The value of a call. dtype: of the arguments, which have equal lanes. numbers: arguments that are known not to be NaN."""
     if name in ("min", "max"):
-        return arithmetic.extremum(fn, name, args[0], args[1], dtype)
+        return arithmetic.extremum(fn, name, args[0], args[1], dtype, numbers)
     if name == "clamp":
-        low = arithmetic.extremum(fn, "max", args[0], args[1], dtype)
-        return arithmetic.extremum(fn, "min", low, args[2], dtype)
+        low = arithmetic.extremum(fn, "max", args[0], args[1], dtype, numbers)
+        return arithmetic.extremum(fn, "min", low, args[2], dtype, numbers)
     if not dtype.is_float:
         return _integer(fn, name, args, dtype)
     if name in NATIVE:

@@ -6,6 +6,12 @@ With fused multiply-adds the difference is exact and the result is the rounded q
 all ones (Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM Journal of Research and
 Development 34, 1990), x has bits to spare for the difference, and the quotient is a normal number. Vectors with x so small that
 this does not hold are divided. It takes a third of the time of a vector division.
+
+    round(clamp(x / s, low, high))  ->  round(y / s)  where y = clamp(x, low * s, high * s)
+
+for whole numbers low and high, of less than 22 bits: the quotient of what is cut off is as near to them as to be rounded to
+them. So no quotient is infinite, and s need not be in the text, only in a range. (For 150,000 divisors, that of all ones among
+them, each of the 2^23 quotients is the rounded one.)
 """
 
 from __future__ import annotations
@@ -14,7 +20,8 @@ import math
 
 import numpy as np
 
-from polytc.targets.llvm import ir, memory
+from polytc.program.scalars import F32
+from polytc.targets.llvm import arithmetic, float_facts, ir, memory
 
 SMALLEST, LARGEST = 2.0**-60, 2.0**60
 """Divisors whose reciprocal, and what comes of it, stay far from the ends of the range."""
@@ -27,16 +34,52 @@ EXACT, NORMAL = 2.0**-100, 2.0**-124
 def by_number(fn: ir.Function, x: ir.Value, divisor: float, *, whole: bool = False) -> ir.Value | None:
     """x / divisor in f32 for vectors; None where a division is as good. whole: it is rounded to a whole number next, so that
     the last digits of quotients close to 0 do not matter."""
-    if ir.element(x.type) != "float" or ir.lanes_of(x.type) < 8 or not SMALLEST <= abs(divisor) <= LARGEST:
+    if not suits(x) or not SMALLEST <= abs(divisor) <= LARGEST:
         return None
     s = np.float32(divisor)
-    if math.frexp(abs(float(s)))[0] in (0.5, 1 - 2.0**-24):
+    if is_power(divisor) or math.frexp(abs(float(s)))[0] == 1 - 2.0**-24:
         return None
     if whole:
         return _corrected(fn, x, s)
     least = max(EXACT, 2.0 ** math.ceil(math.log2(NORMAL * abs(float(s)))))
     return memory.guarded(fn, _all_reach(fn, x, least), lambda: _corrected(fn, x, s),
                           lambda: fn.binary("fdiv", x, ir.constant(float(s), x.type)))
+
+
+def suits(x: ir.Value) -> bool:
+    """Is it a vector whose division takes longer?"""
+    return ir.element(x.type) == "float" and ir.lanes_of(x.type) >= 8
+
+
+def is_power(divisor: float) -> bool:
+    """Is it a power of two, whose division is a multiplication?"""
+    return abs(math.frexp(divisor)[0]) == 0.5
+
+
+def sign(between: float_facts.Ends | None) -> int:
+    """1 or -1 of a divisor that lies between such numbers, if it is one whose reciprocal has all its digits; else 0."""
+    if between is None or not min(map(abs, between)) >= SMALLEST or not max(map(abs, between)) <= LARGEST:
+        return 0
+    return 1 if between[0] > 0 else -1 if between[1] < 0 else 0
+
+
+def cut(fn: ir.Function, x: ir.Value, low: ir.Value, high: ir.Value, divisor: ir.Value, sign: int, signed: bool) -> ir.Value:
+    """clamp(x / divisor, low, high), with whole numbers low and high, before it is rounded. divisor: a scalar with this `sign`;
+    signed: a quotient 0 needs its sign."""
+    lanes = ir.lanes_of(x.type)
+    s, r = fn.splat(divisor, lanes), fn.splat(_reciprocal(fn, divisor), lanes)
+    least, most = (fn.binary("fmul", end, s) for end in ((low, high) if sign > 0 else (high, low)))
+    y = arithmetic.extremum(fn, "max", x, least, F32, (least,))
+    y = arithmetic.extremum(fn, "min", y, most, F32, (most,))
+    q = fn.binary("fmul", y, r)
+    rounded = fn.intrinsic("fma", (fn.intrinsic("fma", (fn.emit(x.type, f"fneg {q}"), s, y)), r, q))
+    return fn.intrinsic("copysign", (rounded, q)) if signed else rounded
+
+
+def _reciprocal(fn: ir.Function, divisor: ir.Value) -> ir.Value:
+    if divisor.number is not None:
+        return ir.constant(float(np.float32(1) / np.float32(divisor.number)), divisor.type)
+    return fn.binary("fdiv", ir.constant(1.0, divisor.type), divisor)
 
 
 def _all_reach(fn: ir.Function, x: ir.Value, least: float) -> ir.Value:

@@ -8,9 +8,11 @@ neither the rounding instruction, which is two operations on x86, nor a conversi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from polytc.codegen import loops
 from polytc.program.scalars import F32
-from polytc.targets.llvm import ir
+from polytc.targets.llvm import float_facts, ir
 
 SHIFT, SHIFT_BITS = 1.5 * 2.0**23, 0x4B400000
 """M, and the same as bits."""
@@ -18,16 +20,25 @@ LARGEST = 2.0**22
 
 
 def is_small(e: loops.Expr) -> bool:
-    """Is it the rounded value, f32, of what constants bound?"""
+    """Is it the rounded value, f32, of what lies between small numbers?"""
     if not isinstance(e, loops.Call) or e.fn != "round" or e.dtype != F32:
         return False
-    inside = e.args[0].a if isinstance(e.args[0], loops.Broadcast) else e.args[0]
-    return isinstance(inside, loops.Call) and inside.fn == "clamp" and all(map(_bounded, inside.args[1:]))
+    return are_small(e.args)
+
+
+def are_small(numbers: Iterable[loops.Expr]) -> bool:
+    """Do they lie between numbers that are small enough?"""
+    return all(between is not None and max(map(abs, between)) <= LARGEST for between in map(float_facts.ends, numbers))
 
 
 def nearest(fn: ir.Function, x: ir.Value) -> ir.Value:
     """x, which `is_small`, rounded; -0.2 to -0."""
-    return fn.intrinsic("copysign", (fn.binary("fsub", _shifted(fn, x), ir.constant(SHIFT, x.type)), x))
+    return fn.intrinsic("copysign", (nearest_or_zero(fn, x), x))
+
+
+def nearest_or_zero(fn: ir.Function, x: ir.Value) -> ir.Value:
+    """x, which `is_small`, rounded; -0.2 to 0."""
+    return fn.binary("fsub", _shifted(fn, x), ir.constant(SHIFT, x.type))
 
 
 def nearest_integer(fn: ir.Function, x: ir.Value) -> ir.Value:
@@ -39,8 +50,3 @@ def nearest_integer(fn: ir.Function, x: ir.Value) -> ir.Value:
 
 def _shifted(fn: ir.Function, x: ir.Value) -> ir.Value:
     return fn.binary("fadd", x, ir.constant(SHIFT, x.type))
-
-
-def _bounded(e: loops.Expr) -> bool:
-    number = e.a if isinstance(e, loops.Broadcast) else e
-    return isinstance(number, loops.Const) and abs(number.value) <= LARGEST

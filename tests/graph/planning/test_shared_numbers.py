@@ -54,7 +54,8 @@ def results(plan: Plan, x: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(("form", "numbers"), [
-    ("exp(X[i])*{}", (0.3, 0.7, -1.3)), ("X[i]/{} + 1.0", (0.3, 1e-9)), ("{} - X[i]", (0.3, 1.5e-30)),
+    ("exp(X[i])*{}", (0.3, 0.7, -1.3)), ("X[i]/{} + 1.0", (0.3, 1e-9)), ("X[i]/{} + 1.0", (-0.3, -1.5e-9)),
+    ("{} - X[i]", (0.3, 1.5e-30)),
     ("max(X[i], 0)*{}", (.1, .2)),
     ("f32(u8(clamp(round(X[i]/{}) + f32(u8(3)), 0, 255)))", (0.1, 0.3)),
     ("f32(i32(u8(X[i])) - i32(u8({})))*0.5", (7, 9)), ("X[i] + f32(u8({}))", (0, 200))])
@@ -66,6 +67,24 @@ def test_programs_that_differ_in_a_number_become_one(form: str, numbers: Sequenc
     x = R.standard_normal(8).astype(np.float32)
     for a, b in zip(results(before, x), results(after, x), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_numbers_that_are_always_equal_are_one_input() -> None:
+    """Such as the scale and the zero point of what is quantised and dequantised again, on which rewrites go."""
+    form = "f32(i32(u8(clamp(round(X[i]/{0}) + f32(u8({1})), 0, 255))) - i32(u8({1})))*{0} + {2}"
+    before = plan_of(*(form.format(*n) for n in ((0.1, 3, 0.7), (0.3, 5, 0.3))))
+    plan = share_numbers(before)
+    assert programs(plan) == 1
+    assert [len(c.inputs) for c in plan.calls] == [4, 4]
+    x = 9 * R.standard_normal(8).astype(np.float32)
+    for a, b in zip(results(before, x), results(plan, x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("numbers", [(0.3, 1.1e-30), (0.3, -0.3), (1.3e25, 1.7e25)])
+def test_divisors_of_which_nothing_is_known_stay(numbers: tuple[float, ...]) -> None:
+    """Those that are far from 1 stay in the text; of either sign are two programs."""
+    assert programs(share_numbers(plan_of(*(f"X[i]/{n}" for n in numbers)))) == 2
 
 
 @pytest.mark.parametrize(("form", "numbers"), [

@@ -32,6 +32,9 @@ def test_kernels_and_their_times(small_cnn, feeds, threads, tmp_path) -> None:
     table = str(found)
     assert all(k.label[:4] in table for k in found.kernels)
     assert "between kernels" in table
+    first = str(found.table(1))  # `print(profile.table(1))`
+    assert "between kernels" in first
+    assert len(first.splitlines()) == len(table.splitlines()) - len(found.kernels) + 1
     found.save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert [e["name"] for e in events] == [k.label for k in found.kernels]

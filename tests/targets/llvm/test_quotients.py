@@ -61,3 +61,49 @@ def test_quotients_that_are_rounded_to_whole_numbers_need_no_division(divisor: f
     np.testing.assert_array_equal(whole, expected.astype(np.int32))
     program = build(text, {"X": (64,)})
     assert "fdiv" not in lower_program(program, LLVMTarget(replace(AVX512, features="+avx512f,+fma"))).source.text
+
+
+def near_halves(divisor: np.float32, low: int, high: int) -> np.ndarray:
+    """Dividends whose quotients are halves, or next to them."""
+    middle = (np.arange(low - 2, high + 3) + 0.5).astype(np.float32) * divisor
+    return np.concatenate([middle, np.nextafter(middle, np.float32(np.inf)), np.nextafter(middle, np.float32(-np.inf))])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_divisors_of_a_range_that_are_not_in_the_text(seed: int, sign: int) -> None:
+    """`clamp` tells the range of what is in memory; zero points are bytes, as those of quantised tensors."""
+    rng = np.random.default_rng(seed)
+    s = np.float32(sign * (1 + rng.random()) * 2.0 ** rng.integers(-50, 50)) if seed else np.float32(sign * 1.9999999)
+    ends = (1e-18, 1e18) if sign > 0 else (-1e18, -1e-18)
+    z = np.uint8(rng.integers(0, 256))
+    cut = f"clamp(X[i]/clamp(s[], {ends[0]}, {ends[1]}), 0 - f32(z[]), 255 - f32(z[]))"
+    text = f"Y[i] = round({cut}); Z[i] = round({cut}) + 0.0; Q[i] = i32(round({cut}))"
+    x = np.concatenate([dividends(), near_halves(s, -int(z), 255 - int(z))])
+    x = x[~np.isnan(x)]
+    with np.errstate(over="ignore"):
+        expected = np.round(np.clip(x / s, -np.float32(z), 255 - np.float32(z)))
+    y, plus, whole = polytc.compile(text)(X=x, s=s, z=z)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(plus, expected)
+    np.testing.assert_array_equal(whole, expected.astype(np.int32))
+    np.testing.assert_array_equal(np.signbit(y)[expected != 0], np.signbit(expected)[expected != 0])
+    assert not np.signbit(plus[plus == 0]).any()
+
+
+@pytest.mark.parametrize(("divisor", "ends", "divided"), [
+    ("clamp(s, 1e-10, 1e10)", "-128, 127", False), ("s", "-128, 127", True), ("clamp(s, -1.0, 1.0)", "-128, 127", True),
+    ("clamp(s, 1e-30, 1e10)", "-128, 127", True), ("clamp(s, 1e-10, 1e10)", "-128.5, 127", True),
+    ("clamp(s, 1e-10, 1e10)", "-128, 1e9", True), ("clamp(s, 1e-10, 1e10)", "f32(z), 255", False)])
+def test_what_is_known_of_the_divisor_and_the_ends(divisor: str, ends: str, divided: bool) -> None:
+    divisor, ends = divisor.replace("s", "s[]"), ends.replace("z", "z[]")
+    shapes = {n: shape for n, shape in {"X": (64,), "s": (), "z": ()}.items() if f"{n}[" in f"X[ {divisor} {ends}"}
+    program = build(f"Q[i] = i32(round(clamp(X[i]/{divisor}, {ends})))", shapes, {"z": "u8"} if "z" in shapes else {})
+    text = lower_program(program, LLVMTarget(replace(AVX512, features="+avx512f,+fma"))).source.text
+    assert ("fdiv <16 x float>" in text) == divided
+
+
+def test_nan_stays_nan() -> None:
+    x = np.full(64, np.nan, np.float32)
+    assert np.isnan(polytc.compile("Y[i] = round(clamp(X[i]/0.3, -128, 127))")(x)).all()
+    assert np.isnan(polytc.compile("Y[i] = clamp(X[i], 0 - f32(z[]), 255 - f32(z[]))")(x, np.uint8(3))).all()

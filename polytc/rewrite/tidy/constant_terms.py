@@ -1,0 +1,83 @@
+"""Divisions and functions of constants inside of a statement become temporaries, which are computed once.
+
+    Y[i,j] = X[i,j]*(g[j]/sqrt(v[j] + 1e-5))                    with X[90,64], constant g[64], constant v[64]
+    ->  Y_term[j] = g[j]/sqrt(v[j] + 1e-05)
+        Y[i,j] = X[i,j]*Y_term[j]
+
+Such are the scales of quantised convolutions, and batch normalisation. Every number is the one that it was. Sums keep their
+terms, which may be as large as weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from polytc.program import program as pr
+from polytc.program.names import fresh
+from polytc.rewrite.tidy import hoist
+from polytc.schedule.cost.parallel_profitability import CHEAP
+
+USES = 8
+"""Instances of the statement for each element of a term, at least."""
+
+
+def split(program: pr.Program) -> pr.Program:
+    """The program with temporaries for such terms."""
+    fixed = hoist.constants(program)
+    if not fixed or program.sizes:
+        return program
+    terms = _Terms(program, fixed)
+    statements = list[pr.Statement]()
+    for s in program.statements:
+        changed = s if s.op is not None else replace(s, value=terms.replaced(s, s.value))
+        statements += [*terms.found, changed]
+        terms.found.clear()
+    return replace(program, statements=tuple(statements), tensors=tuple(terms.tensors))
+
+
+class _Terms:
+    """found: the statements of the terms of the statement at hand."""
+
+    def __init__(self, program: pr.Program, fixed: frozenset[str]) -> None:
+        self.program, self.fixed, self.tensors = program, fixed, list(program.tensors)
+        self.names = {s.name for s in program.statements}
+        self.found: list[pr.Statement] = []
+        self.known: dict[tuple[pr.Expr, tuple[pr.Range, ...]], str] = {}
+
+    def replaced(self, s: pr.Statement, e: pr.Expr) -> pr.Expr:
+        """An expression of a statement with reads in place of the largest terms; what is chosen by a condition stays, as it may
+        be read nowhere else."""
+        if not isinstance(e, pr.Unary | pr.Binary | pr.Cast | pr.Call):
+            return e
+        own = set(pr.index_names(e))
+        ranges = tuple(r for r in s.ranges if r.index in own)
+        if e.dtype.is_float and self._is_term(s, e) and s.points >= USES * prod(r.extent for r in ranges):
+            return self._read(s, e, ranges)
+        return pr.rebuild(e, tuple(self.replaced(s, x) for x in pr.children(e)))
+
+    def _is_term(self, s: pr.Statement, e: pr.Expr) -> bool:
+        """Is it made of constants, whose elements are all there, and is it more than sums and products?"""
+        nodes, reads = list(pr.walk(e)), [x for x in pr.walk(e) if isinstance(x, pr.Read)]
+        costly = any((isinstance(x, pr.Binary) and x.op == "/" and x.dtype.is_float)
+                     or (isinstance(x, pr.Call) and (x.fn not in CHEAP or x.fn == "sqrt")) for x in nodes)
+        within = sum(sum(1 for _ in pr.index_names(r)) for r in reads)
+        return costly and bool(reads) and not any(isinstance(x, pr.Select) for x in nodes) \
+            and within == sum(1 for _ in pr.index_names(e)) and all(self._is_whole(s, r) for r in reads)
+
+    def _is_whole(self, s: pr.Statement, read: pr.Read) -> bool:
+        """Is it a read of a constant, by indices whose values are all in it?"""
+        t = self.program.tensor(read.tensor)
+        return read.tensor in self.fixed and read.default is None and all(
+            isinstance(e, pr.Index) and low <= s.box[e.name][0] and s.box[e.name][1] < low + extent
+            for e, low, extent in zip(read.subscripts, t.lower, t.shape, strict=True))
+
+    def _read(self, s: pr.Statement, e: pr.Expr, ranges: tuple[pr.Range, ...]) -> pr.Expr:
+        name, indices = self.known.get((e, ranges)), tuple(pr.Index(r.index) for r in ranges)
+        if name is None:
+            name = self.known[e, ranges] = fresh(f"{s.target}_term", {t.name for t in self.tensors})
+            self.tensors.append(pr.Tensor(name, e.dtype, tuple(r.extent for r in ranges), tuple(r.lower for r in ranges)))
+            label = fresh(f"{s.name}_term", self.names)
+            self.names.add(label)
+            self.found.append(pr.Statement(label, name, indices, None, e, ranges))
+        return pr.Read(name, indices, e.dtype)
