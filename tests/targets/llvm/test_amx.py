@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -110,3 +111,18 @@ def test_columns_end_where_their_tensor_does(dtypes: tuple[str, str]) -> None:
     np.testing.assert_array_equal(out, w.astype(np.int64) @ x.astype(np.int64)[:, 3:])
     assert unit.wrong == []
     assert unit.widths == {64, 4 * 9}
+
+
+@pytest.mark.parametrize(("m", "loops_of"), [(96, ["0:32:8"]), (81, ["0:24:8"]), (10, [])])
+def test_what_comes_behind_a_product_runs_eight_rows_at_a_time(m: int, loops_of: list[str]) -> None:
+    """Tiles of 32 rows, of 27, of which three are left, and of 10."""
+    text = "S[i,j] += i32(A[i,k])*i32(B[k,j]); Y[i,j] = u8(clamp(round(f32(S[i,j] + b[j])*0.0011/0.37) + 7, 0, 255))"
+    program = build(text, {"A": (m, 96), "B": (96, 64), "b": (64,)}, {"A": "u8", "B": "i8", "b": "i32"})
+    lowered = lower_program(program, LLVMTarget(AMX))
+    assert re.findall(r"_first in (\S+) *[{:]?$", str(lowered.loops), re.MULTILINE) == loops_of
+    a, b, bias = numbers("u8", (m, 96), 0), numbers("i8", (96, 64), 1), np.arange(64, dtype=np.int32) * 999 - 30_000
+    sums = (a.astype(np.int64) @ b.astype(np.int64) + bias).astype(np.float32)
+    quotients = sums * np.float32(0.0011) / np.float32(0.37)
+    expected = np.clip(np.round(quotients) + 7, 0, 255).astype(np.uint8)
+    out = in_numpy(lowered.source, a, b, bias, out=np.full((m, 64), 77, np.uint8))
+    np.testing.assert_array_equal(out, expected)
