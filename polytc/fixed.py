@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polytc.arguments import given_outputs
 from polytc.codegen.target import Executable
 from polytc.native import forks
+from polytc.native.threads import default_threads
 from polytc.op import Op
 from polytc.program.scalars import DType
 from polytc.runtime.arrays import argument_error, as_input, dtype_of, output_buffers
@@ -23,11 +24,17 @@ from polytc.runtime.lru_cache import LRUCache
 from polytc.runtime.packages import keep
 from polytc.shown import Shown
 
+if TYPE_CHECKING:
+    from polytc.decisions import Record
+    from polytc.explanation import Explanation
+    from polytc.program.program import Program
+
 
 @dataclass(frozen=True)
 class _Ready:
     """Code for one combination of shapes of the free inputs. order: their names, in the order of the code."""
 
+    program: Program
     executable: Executable
     order: tuple[str, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
@@ -59,6 +66,7 @@ class FixedOp(Shown):
         self.outputs, self.name = op.outputs, op.name
         self.text, self._entry, self.__doc__ = op.text, op._entry, op.text
         self._ready: LRUCache[tuple[Any, ...], _Ready] = LRUCache(64)
+        self._latest: Program | None = None
         self._lock = forks.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -97,6 +105,7 @@ class FixedOp(Shown):
         if found is None:
             with self._lock:
                 found = self._ready.get(key) or self._ready.put(key, self._compiled(arrays))
+                self._latest = found.program
         return found
 
     def _compiled(self, arrays: dict[str, np.ndarray]) -> _Ready:
@@ -108,4 +117,24 @@ class FixedOp(Shown):
         executable = self._op.load(program)
         fixed = {k: self._constants[n] for k, n in enumerate(program.inputs) if n in self._constants}
         outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
-        return _Ready(keep(executable, fixed, len(program.inputs) + len(outputs)), order, outputs)
+        return _Ready(program, keep(executable, fixed, len(program.inputs) + len(outputs)), order, outputs)
+
+    @property
+    def decisions(self) -> Record:
+        """What was decided for the shapes that were compiled last, with the constants as such; see `Op.decisions`."""
+        from polytc.targets import registry
+
+        return self._op.lower(self._newest(), registry.running(self._op.target)).decisions
+
+    def explain(self, *, roofline: bool = True) -> Explanation:
+        """Why its code for the shapes that were compiled last is as it is, see `polytc.explain`."""
+        from polytc.explanation import explain
+        from polytc.targets import registry
+
+        lowered = self._op.lower(self._newest(), registry.running(self._op.target))
+        return explain(lowered, self._op._threads or default_threads(lowered.target.machine.cores), roofline)
+
+    def _newest(self) -> Program:
+        if self._latest is None:
+            raise argument_error("E401", "the shapes are not given", "call it first")
+        return self._latest

@@ -239,8 +239,7 @@ class Op(Shown):
         """What was decided for its newest specialisation; `str` of it is a text that `compile(decisions=)` takes."""
         from polytc.targets import registry
 
-        name = "cpu" if self.target == "evaluate" else self.target
-        return self._lowered(None, None, registry.here(name) if registry.runs_here(name) else registry.target(name)).decisions
+        return self._lowered(None, None, registry.running(self.target)).decisions
 
     def explain(self, shapes: Shapes | None = None, dtypes: DTypes | None = None, *, roofline: bool = True) -> Explanation:
         """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest specialisation."""
@@ -252,14 +251,17 @@ class Op(Shown):
 
     def _lowered(self, shapes: Shapes | None, dtypes: DTypes | None, to: Target) -> compiler.Lowered:
         """The stages of a specialisation, the newest if no shapes are given."""
-        from polytc import compiler, loading
-
         if shapes is not None:
             self.specialise(shapes, dtypes)
         if self._latest is None:
             raise argument_error("E401", "the shapes are not given", "call it first, or give shapes= to compile")
-        found = self.program(*self._latest)
-        return compiler.lower_program(found, to, loading.request(self._schedule, to.machine))
+        return self.lower(self.program(*self._latest), to)
+
+    def lower(self, program: Program, to: Target) -> compiler.Lowered:
+        """The stages of such a program, with this Op's schedule."""
+        from polytc import compiler, loading
+
+        return compiler.lower_program(program, to, loading.request(self._schedule, to.machine))
 
     def _sizes(self, shapes: OpenShapes, symbolic: bool, typical: Mapping[str, int]) -> OpenSizes:
         """The sizes that stay open; with types and shapes of all inputs code is made now."""

@@ -59,3 +59,18 @@ def test_wrong_names_and_arguments() -> None:
     for call in (lambda: layer(), lambda: layer(X, X), lambda: layer(W=W), lambda: layer(X, out=(X, X))):
         with pytest.raises(ArgumentError, match="E401"):
             call()
+
+
+def test_decisions_and_explanations_know_the_constants() -> None:
+    layer = polytc.compile(f"def layer(X, W, b) -> (Z) {{ {LAYER} }}", constants={"W": W, "b": B}, threads=1)
+    for ask in (lambda: layer.decisions, layer.explain):
+        with pytest.raises(ArgumentError, match="E401"):
+            ask()
+    layer(X)
+    record = str(layer.decisions)
+    assert record.startswith("polytc decisions")
+    told = str(layer.explain(roofline=False))
+    assert "constant" in told
+    layer(X[:1])
+    assert str(layer.decisions) != record
+    assert str(polytc.compile(layer.text, constants={"W": W, "b": B}, decisions=record, threads=1)(X).shape) == "(33, 130)"

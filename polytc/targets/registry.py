@@ -91,3 +91,9 @@ def _made(kind: str, found: Any) -> Any:
         return found()
     except Exception as e:
         raise extensions.refusal(extensions.TARGETS, kind, f"cannot be made: {type(e).__name__}: {e}") from e
+
+
+def running(name: str | Target) -> Target:
+    """The target whose code an Op runs, as the machine that is here has it if that can run it; 'evaluate' has the CPU's."""
+    name = "cpu" if name == "evaluate" else name
+    return here(name) if runs_here(name) else target(name)
