@@ -13,8 +13,9 @@ from polytc.machine.records import Cache, Machine, is_arm
 DOUBLE_PUMPED = ("znver4",)
 """Processors (LLVM's names) that run a 512-bit operation as two halves: one multiply-add and one load a cycle."""
 
-QUICK_PAIRS = ("znver4", "znver5")
-"""Processors that start a dot product of bf16 in each cycle; Intel's take as long as for four multiply-adds."""
+QUICK_PAIRS = "znver"
+"""How LLVM's names of processors begin that start a dot product of bf16 in each cycle; Intel's take as long as for four
+multiply-adds."""
 
 
 def detect_caches() -> tuple[Cache, ...]:
@@ -62,7 +63,7 @@ def detect(cpu: str, features: str) -> Machine:
     clock, told = detect_clock()
     found = Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
                     masked="avx512vl" in have, cpu=cpu, features=features, clock=clock, origins=(("clock", told),))
-    if "avx512bf16" in have and cpu not in QUICK_PAIRS:
-        found = replace(found.costing({"arithmetic.pairs": 4.0}), origins=(*found.origins, (
-            "costs.arithmetic.pairs", "documented: 111 GFLOP/s of vdpbf16ps, 222 of vfmadd231ps, on Sapphire Rapids")))
+    if "avx512bf16" in have and not cpu.startswith(QUICK_PAIRS):
+        origin = "guess: 111 GFLOP/s of vdpbf16ps, 222 of vfmadd231ps, on a Sapphire-Rapids-class processor"
+        found = replace(found.costing({"arithmetic.pairs": 4.0}), origins=(*found.origins, ("costs.arithmetic.pairs", origin)))
     return found

@@ -46,3 +46,4 @@ def test_errors() -> None:
     assert errors(np.array([4, 4], np.float32), np.array([4.0, 4.0])) == Errors(0.0, 0.0)
     assert errors(np.array([4, 2], np.float32), np.array([4.0, 4.0])) == Errors(0.5, 0.125 ** 0.5)
     assert errors(np.zeros(0, np.float32), np.zeros(0)) == Errors(0.0, 0.0)
+    assert errors(np.array([np.inf, 2], np.float32), np.array([np.inf, 4.0])) == Errors(0.5, 0.5)

@@ -85,12 +85,7 @@ def _fixed(d: loops.Expr, s: loops.For) -> bool:
     own = {x.buffer for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Alloc)}
     moves = any((isinstance(e, loops.Var) and e.name == s.var) or (isinstance(e, loops.Load) and e.buffer in stored | own)
                 for e in traverse.walk_expr(d))
-    return d.lanes == 1 and isinstance(_cut(d), loops.Load) and not moves
-
-
-def _cut(d: loops.Expr) -> loops.Expr:
-    """What a divisor is that is cut off to a range."""
-    return d.args[0] if isinstance(d, loops.Call) and d.fn == "clamp" else d
+    return d.lanes == 1 and isinstance(d, loops.Load) and not moves
 
 
 def is_normal(divisor: float, dtype: DType) -> bool:

@@ -8,8 +8,9 @@
 The scales and zero points of quantised models are such numbers. Only those that decide nothing are: float operands of
 + - * / that are neither whole, from which ranges and integers follow, nor powers of two, by which divisions become products;
 and bytes that are added to or subtracted from floats, or from what becomes a float, which rewrite/tidy/rounding.py allows for.
-A divisor says between what it lies, so that code need not divide (targets/llvm/quotients.py). Numbers that all programs of one
-form agree on stay; those that are equal to another one in each program are that one.
+The divisor of a quotient that is rounded says between what it lies, so that code need not divide (targets/llvm/quotients.py);
+one that is far from 1 stays. Numbers that all programs of one form agree on stay; those that are equal to another one in each
+program are that one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from polytc.graph.plan import Array, Plan
 from polytc.program import program as pr
 from polytc.program.canonical import canonical
 from polytc.program.names import fresh
+from polytc.program.scalars import F32
 from polytc.program.terms import Binary, Call, Cast, Const, Expr, Read, children, rebuild
 from polytc.program.traces.traced import traced
 from polytc.rewrite.tidy.pad import drop_guards
@@ -98,17 +100,19 @@ def _form(program: pr.Program, kept: Mapping[int, Const], first: Mapping[int, in
         read = Read(name, (), e.dtype)
         return Call("clamp", (read, *(Const(end, e.dtype) for end in _around(e.value))), e.dtype) if divides else read
 
-    def walk(e: Expr, to_float: bool = False) -> Expr:
+    def walk(e: Expr, around: Expr | None = None) -> Expr:
         operands = children(e)
         if not operands:
             return e
         if isinstance(e, Binary) and e.op in ("+", "-", "*", "/"):
-            return rebuild(e, tuple(number(x, e, to_float) or walk(x) for x in operands))
-        return rebuild(e, tuple(walk(x, isinstance(e, Cast) and e.dtype.is_float) for x in operands))
+            return rebuild(e, tuple(number(x, e, around) or walk(x, e) for x in operands))
+        return rebuild(e, tuple(walk(x, e) for x in operands))
 
-    def number(x: Expr, around: Binary, to_float: bool) -> Expr | None:
-        """What stands for an operand that is a number; to_float: what is made of both becomes a float."""
-        divides = around.op == "/" and x is around.b
+    def number(x: Expr, around: Binary, outside: Expr | None) -> Expr | None:
+        """What stands for an operand that is a number; outside: the expression whose operand both are."""
+        to_float = isinstance(outside, Cast) and outside.dtype.is_float
+        rounded = isinstance(outside, Call) and outside.fn == "round" and outside.dtype == F32
+        divides = rounded and around.op == "/" and x is around.b
         if isinstance(x, Const) and _decides_nothing(x) and not (divides and _around(x.value) == ()):
             return put(x, divides)
         if isinstance(x, Cast) and isinstance(x.a, Const) and x.a.dtype.is_int and x.a.dtype.bits == 8:

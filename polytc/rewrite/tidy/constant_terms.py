@@ -31,19 +31,21 @@ def split(program: pr.Program) -> pr.Program:
     statements = list[pr.Statement]()
     for s in program.statements:
         changed = s if s.op is not None else replace(s, value=terms.replaced(s, s.value))
-        statements += [*terms.found, changed]
-        terms.found.clear()
+        statements += [*terms.new(), changed]
     return replace(program, statements=tuple(statements), tensors=tuple(terms.tensors))
 
 
 class _Terms:
-    """found: the statements of the terms of the statement at hand."""
-
     def __init__(self, program: pr.Program, fixed: frozenset[str]) -> None:
         self.program, self.fixed, self.tensors = program, fixed, list(program.tensors)
         self.names = {s.name for s in program.statements}
-        self.found: list[pr.Statement] = []
-        self.known: dict[tuple[pr.Expr, tuple[pr.Range, ...]], str] = {}
+        self.made: list[pr.Statement] = []
+        self.known: dict[tuple[str, tuple[pr.Range, ...]], str] = {}
+
+    def new(self) -> list[pr.Statement]:
+        """The statements of the terms that were found since it was called last."""
+        made, self.made = self.made, []
+        return made
 
     def replaced(self, s: pr.Statement, e: pr.Expr) -> pr.Expr:
         """An expression of a statement with reads in place of the largest terms; what is chosen by a condition stays, as it may
@@ -73,11 +75,12 @@ class _Terms:
             for e, low, extent in zip(read.subscripts, t.lower, t.shape, strict=True))
 
     def _read(self, s: pr.Statement, e: pr.Expr, ranges: tuple[pr.Range, ...]) -> pr.Expr:
-        name, indices = self.known.get((e, ranges)), tuple(pr.Index(r.index) for r in ranges)
+        text, indices = repr(e), tuple(pr.Index(r.index) for r in ranges)  # 0.0 == -0.0, and their quotients differ
+        name = self.known.get((text, ranges))
         if name is None:
-            name = self.known[e, ranges] = fresh(f"{s.target}_term", {t.name for t in self.tensors})
+            name = self.known[text, ranges] = fresh(f"{s.target}_term", {t.name for t in self.tensors})
             self.tensors.append(pr.Tensor(name, e.dtype, tuple(r.extent for r in ranges), tuple(r.lower for r in ranges)))
             label = fresh(f"{s.name}_term", self.names)
             self.names.add(label)
-            self.found.append(pr.Statement(label, name, indices, None, e, ranges))
+            self.made.append(pr.Statement(label, name, indices, None, e, ranges))
         return pr.Read(name, indices, e.dtype)

@@ -32,10 +32,7 @@ def poison(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def load(name: str, array: np.ndarray, *indices: Any, mask: Any = True) -> Any:
     """array[indices], a scalar or one element a lane; only lanes of `mask` are read, the others are 0."""
-    if mask is True:
-        _check(name, array, indices)
-        return array[indices]
-    lanes = max((len(i) for i in (*indices, mask) if isinstance(i, np.ndarray)), default=0)
+    lanes = 0 if mask is True else max((len(i) for i in (*indices, mask) if isinstance(i, np.ndarray)), default=0)
     if not lanes:
         _check(name, array, indices)
         return array[indices]
@@ -79,7 +76,8 @@ def _check(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
 
 def _outside(name: str, array: np.ndarray, indices: Sequence[Any]) -> errors.PolytcError:
     """E520 of the first dimension with a coordinate that it does not have."""
-    axis = next(n for n, (i, extent) in enumerate(zip(indices, array.shape)) if np.min(i) < 0 or np.max(i) >= extent)
+    places = enumerate(zip(indices, array.shape, strict=True))
+    axis = next(n for n, (i, extent) in places if np.min(i) < 0 or np.max(i) >= extent)
     shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else int(i)) for i in indices)
     return errors.fail("E520", f"'{name}[{shown}]' lies outside of {name}, of shape {array.shape}",
                        kind=errors.TargetError, notes=[f"dimension {axis} has the coordinates 0 to {array.shape[axis] - 1}"])

@@ -121,7 +121,9 @@ def _cut_quotient(body: Body, e: loops.Call, signed: bool) -> ir.Value | None:
     if not sign or power or divisor.lanes > 1 or not rounding.are_small(ends) or not all(map(float_facts.is_whole, ends)):
         return None
     x, low, high = (_wide(body, operand, e.lanes) for operand in (first.a, *ends))
-    return quotients.cut(body.fn, x, low, high, emit(body, divisor), sign, signed) if quotients.suits(x) else None
+    if not quotients.suits(x):
+        return None
+    return quotients.cut(body.fn, x, (low, high), emit(body, divisor), negative=sign < 0, signed=signed)
 
 
 def _scalar(e: loops.Expr) -> loops.Expr:

@@ -63,14 +63,16 @@ def sign(between: float_facts.Ends | None) -> int:
     return 1 if between[0] > 0 else -1 if between[1] < 0 else 0
 
 
-def cut(fn: ir.Function, x: ir.Value, low: ir.Value, high: ir.Value, divisor: ir.Value, sign: int, signed: bool) -> ir.Value:
-    """clamp(x / divisor, low, high), with whole numbers low and high, before it is rounded. divisor: a scalar with this `sign`;
+def cut(fn: ir.Function, x: ir.Value, ends: tuple[ir.Value, ir.Value], divisor: ir.Value, *, negative: bool, signed: bool
+        ) -> ir.Value:
+    """clamp(x / divisor, *ends), with whole numbers as ends, before it is rounded. divisor: a scalar, `negative` or not;
     signed: a quotient 0 needs its sign."""
     lanes = ir.lanes_of(x.type)
     s, r = fn.splat(divisor, lanes), fn.splat(_reciprocal(fn, divisor), lanes)
-    least, most = (fn.binary("fmul", end, s) for end in ((low, high) if sign > 0 else (high, low)))
-    y = arithmetic.extremum(fn, "max", x, least, F32, (least,))
-    y = arithmetic.extremum(fn, "min", y, most, F32, (most,))
+    y = x
+    for op, end in zip(("min", "max") if negative else ("max", "min"), ends, strict=True):
+        product = fn.binary("fmul", end, s)
+        y = arithmetic.extremum(fn, op, y, product, F32, (product,))
     q = fn.binary("fmul", y, r)
     rounded = fn.intrinsic("fma", (fn.intrinsic("fma", (fn.emit(x.type, f"fneg {q}"), s, y)), r, q))
     return fn.intrinsic("copysign", (rounded, q)) if signed else rounded

@@ -81,10 +81,17 @@ def test_numbers_that_are_always_equal_are_one_input() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("numbers", [(0.3, 1.1e-30), (0.3, -0.3), (1.3e25, 1.7e25)])
+@pytest.mark.parametrize("numbers", [(0.3, 1.1e-30), (0.3, -0.3), (1.3e-25, 1.7e-25)])
 def test_divisors_of_which_nothing_is_known_stay(numbers: tuple[float, ...]) -> None:
-    """Those that are far from 1 stay in the text; of either sign are two programs."""
-    assert programs(share_numbers(plan_of(*(f"X[i]/{n}" for n in numbers)))) == 2
+    """Where the quotient is rounded, those that are far from 1 stay in the text; of either sign are two programs."""
+    assert programs(share_numbers(plan_of(*(f"round(X[i]/{n})" for n in numbers)))) == 2
+    assert programs(share_numbers(plan_of(*(f"X[i]/{n}" for n in numbers)))) == 1
+
+
+@pytest.mark.parametrize(("form", "told"), [("round(X[i]/{})", True), ("X[i]/{}", False), ("round(1 + X[i]/{})", False)])
+def test_what_is_rounded_says_between_what_its_divisor_lies(form: str, told: bool) -> None:
+    after = share_numbers(plan_of(form.format(0.3), form.format(0.7)))
+    assert ("clamp(" in str(after.calls[0].program)) == told
 
 
 @pytest.mark.parametrize(("form", "numbers"), [

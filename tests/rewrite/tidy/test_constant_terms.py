@@ -52,6 +52,13 @@ def test_few_instances_compute_it_themselves() -> None:
     assert not terms(made("Y[i,j] = X[i,j]*(g[j]/v[j])", ("g", "v"), X=(7, 64), g=(64,), v=(64,)))
 
 
+def test_terms_of_zeros_of_different_signs_are_two() -> None:
+    text = "Y[i,j] = X[i,j]*(1.0/(g[j]*0.0)); Z[i,j] = X[i,j]*(1.0/(g[j]*(-0.0)))"
+    y, z = polytc.compile(text, constants={"g": np.ones(64, np.float32)})(X=np.ones((90, 64), np.float32))
+    assert (y == np.inf).all()
+    assert (z == -np.inf).all()
+
+
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_results_are_the_same(target: str) -> None:
     x, g, v = (R.random(n, np.float32) + np.float32(0.5) for n in ((90, 64), 64, 64))

@@ -107,3 +107,16 @@ def test_nan_stays_nan() -> None:
     x = np.full(64, np.nan, np.float32)
     assert np.isnan(polytc.compile("Y[i] = round(clamp(X[i]/0.3, -128, 127))")(x)).all()
     assert np.isnan(polytc.compile("Y[i] = clamp(X[i], 0 - f32(z[]), 255 - f32(z[]))")(x, np.uint8(3))).all()
+
+
+@pytest.mark.parametrize("divisor", [0.3, -0.3])
+@pytest.mark.parametrize(("low", "high"), [(9, 5), (5, 9), (7, 7)])
+def test_the_upper_end_decides(low: int, high: int, divisor: float) -> None:
+    """As in clamp, where the lower one is larger."""
+    x = np.arange(-64, 64, dtype=np.float32)
+    expected = np.minimum(np.maximum(np.round(x / np.float32(divisor)), low), high)
+    np.testing.assert_array_equal(polytc.compile(f"Y[i] = round(clamp(X[i]/{divisor}, {low}, {high}))")(x), expected)
+    ends = (1e-18, 1e18) if divisor > 0 else (-1e18, -1e-18)
+    text = f"Y[i] = i32(round(clamp(X[i]/clamp(s[], {ends[0]}, {ends[1]}), f32(a[]), f32(b[]))))"
+    found = polytc.compile(text)(X=x, s=np.float32(divisor), a=np.uint8(low), b=np.uint8(high))
+    np.testing.assert_array_equal(found, expected.astype(np.int32))
