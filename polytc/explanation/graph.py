@@ -18,10 +18,10 @@ ROW, BOX, BULGE = 34, 140, 150
 
 def roofline(r: Report) -> str:
     """Operations a second against operations a byte, logarithmic, with this program's place; '' if nothing was measured."""
-    element = roofs.element(r.lowered.program)
-    if r.bound is None or element is None:
+    kind = roofs.kind(r.lowered.program)
+    if r.bound is None or kind is None:
         return ""
-    roof, threads = roofs.roofs(element), r.bound.threads
+    roof, threads = roofs.roofs(kind), r.bound.threads
     peak, bandwidth, here = roof.operations * threads, roof.bandwidth, max(r.written.intensity, 1e-3)
     ridge = peak / bandwidth
     low, high = math.log10(min(here, ridge)) - 1, math.log10(max(here, ridge)) + 1
@@ -33,7 +33,7 @@ def roofline(r: Report) -> str:
     corners = [place(10 ** low, bandwidth * 10 ** low), place(ridge, peak), place(10 ** high, peak)]
     x, y = place(here, min(peak, here * bandwidth))
     right = x > WIDTH * 0.6
-    speed = f"{amount(peak, 'op/s')} ({roof.dtype}, {threads} thread{'s' if threads > 1 else ''})"
+    speed = f"{amount(peak, 'op/s')} ({roof.kind}, {threads} thread{'s' if threads > 1 else ''})"
     drawing = [
         tag("line", "", "axis", x1=LEFT, y1=BOTTOM, x2=WIDTH - 8, y2=BOTTOM),
         tag("line", "", "axis", x1=LEFT, y1=8, x2=LEFT, y2=BOTTOM),

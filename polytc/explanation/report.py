@@ -58,10 +58,10 @@ def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
     program = lowered.rewritten
     tree = loop_report.tree(lowered.scop, lowered.dependences, lowered.schedule)
     written = costs(lowered.program)
-    element = roofline.element(lowered.program)
+    kind = roofline.kind(lowered.program)
     bound = None
-    if measure and element is not None and lowered.target.name == "cpu":
-        bound = roofline.bound(written, roofline.roofs(element), threads)
+    if measure and kind is not None and lowered.target.name == "cpu":
+        bound = roofline.bound(written, roofline.roofs(kind), threads)
     apart = loop_report.pairs(lowered.scop, lowered.dependences, lowered.schedule)
     vectors = tuple(_vectors(program, name, tree) for name in loop_report.statements(tree))
     return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound,

@@ -14,34 +14,54 @@ import numpy as np
 
 from polytc import compiler, lang
 from polytc.explanation.costs import Costs
-from polytc.program.program import Program
-from polytc.program.scalars import DTYPES
+from polytc.program.program import Binary, Program, reads
 
-SIDE = 384
-"""Extents of the contraction whose speed is the roof of arithmetic: its operands stay in the second cache."""
+
+@dataclass(frozen=True)
+class _Kind:
+    """A contraction whose speed is a roof of arithmetic. value: the product; factors: their types; side: its extents, so that
+    operands stay in the second cache, and what comes before and behind its sums takes little of the time."""
+
+    value: str
+    factors: tuple[str, str]
+    side: int = 384
+
+
+KINDS = {"f32": _Kind("A[i,k]*B[k,j]", ("f32", "f32")), "f64": _Kind("A[i,k]*B[k,j]", ("f64", "f64")),
+         "bf16": _Kind("f32(A[i,k])*f32(B[k,j])", ("bf16", "bf16"), 768),
+         "bytes": _Kind("i32(A[i,k])*i32(B[k,j])", ("u8", "i8"), 768),
+         "f32 and bytes": _Kind("A[i,k]*f32(B[k,j])", ("f32", "i8"))}
+"""By name: processors have instructions for each of them."""
+NARROW = frozenset({"i8", "u8"})
 COPIED = 64 << 20
 """Bytes that are copied to measure bandwidth: more than most caches hold."""
 
 
 @dataclass(frozen=True)
 class Roofs:
-    """operations: a second, multiply-adds counted twice; bandwidth: bytes read or written a second; of one thread."""
+    """operations: a second, multiply-adds counted twice; bandwidth: bytes read or written a second; of one thread. kind: of
+    the products, one of KINDS."""
 
     operations: float
     bandwidth: float
-    dtype: str
+    kind: str
 
 
 @functools.cache
-def roofs(dtype: str) -> Roofs:
-    """Measured here, in about a tenth of a second. dtype: 'f32' or 'f64'."""
-    program = lang.build("C[i,j] += A[i,k]*B[k,j]", {"A": (SIDE, SIDE), "B": (SIDE, SIDE)}, {"A": dtype, "B": dtype})
+def roofs(kind: str) -> Roofs:
+    """Measured here, in about a tenth of a second. kind: one of KINDS."""
+    made, shape = KINDS[kind], (KINDS[kind].side,) * 2
+    program = lang.build(f"C[i,j] += {made.value}", {"A": shape, "B": shape}, dict(zip("AB", made.factors, strict=True)))
     run = compiler.compile_program(program, "cpu", 1)
-    a, b = (np.ones((SIDE, SIDE), DTYPES[dtype].numpy) for _ in range(2))
-    c = np.empty_like(a)
+    rng = np.random.default_rng(0)  # a matrix unit is faster where numbers are alike
+    arrays = [rng.integers(0, 99, shape).astype(program.tensor(n).dtype.numpy) for n in program.arrays]
+    return Roofs(2 * made.side ** 3 / _best(lambda: run.run(arrays)), _bandwidth(), kind)
+
+
+@functools.cache
+def _bandwidth() -> float:
     source, target = np.ones(COPIED, np.uint8), np.zeros(COPIED, np.uint8)
-    contraction, copy = _best(lambda: run.run([a, b, c])), _best(lambda: np.copyto(target, source))
-    return Roofs(2 * SIDE ** 3 / contraction, 2 * COPIED / copy, dtype)
+    return 2 * COPIED / _best(lambda: np.copyto(target, source))
 
 
 def _best(work: Callable[[], object], rounds: int = 5) -> float:
@@ -71,8 +91,18 @@ class Bound:
         return "arithmetic" if self.arithmetic >= self.memory else "memory bandwidth"
 
 
-def element(program: Program) -> str | None:
-    """The floating-point type that most of the program's elements have, of those that `roofs` can measure."""
+def kind(program: Program) -> str | None:
+    """Of the products that the program mostly makes; of one without sums of narrow products the floating-point type that most
+    of its elements have. None if there are none."""
+    sums = [s for s in program.statements if s.op == "+" and isinstance(s.value, Binary) and s.value.op == "*"]
+    most = max(sums, key=lambda s: s.points, default=None)
+    factors = {r.dtype.name for r in reads(most) if r.subscripts} if most is not None else set[str]()
+    if factors and factors <= NARROW:
+        return "bytes"
+    if factors == {"bf16"}:
+        return "bf16"
+    if "f32" in factors and factors & NARROW:
+        return "f32 and bytes"
     sizes = {n: sum(t.size for t in program.tensors if t.dtype.name == n) for n in ("f32", "f64")}
     best = max(sizes, key=sizes.__getitem__)
     return best if sizes[best] else None

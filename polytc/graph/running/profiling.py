@@ -137,7 +137,7 @@ def _profile(instance: Instance, arrays: Mapping[str, np.ndarray], threads: int,
 
 def _kernel(instance: Instance, number: int, call: Call, start: float, seconds: float, threads: int, roofs: bool) -> Kernel:
     cost = costs.costs(call.program)
-    element = roofline.element(call.program) if roofs else None
-    bound = None if element is None else roofline.bound(cost, roofline.roofs(element), threads)
+    kind = roofline.kind(call.program) if roofs else None
+    bound = None if kind is None else roofline.bound(cost, roofline.roofs(kind), threads)
     return Kernel(number, call.label, str(instance.plan.types[call.outputs[0]]), start, seconds, int(cost.operations.value),
                   cost.compulsory, bound)
