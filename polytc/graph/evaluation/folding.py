@@ -15,9 +15,9 @@ from polytc.graph.planning import memory
 RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
 """Operators whose result is not decided by their inputs."""
 
-WINDOWS = frozenset({"AveragePool", "ConvTranspose", "LpPool", "MaxPool"})
+MISTAKEN = frozenset({"AveragePool", "ConvTranspose", "GridSample", "LpPool", "MaxPool"})
 """Operators of which onnx's evaluator (1.23) gets one case in five wrong: kernels, paddings and strides that differ along
-the axes, SAME_LOWER, dilations with ceil_mode."""
+the axes, SAME_LOWER, dilations with ceil_mode; cubic samples at a border."""
 
 
 LARGEST = min(1 << 32, memory.LARGEST // 8)
@@ -34,7 +34,7 @@ def foldable(node: Node) -> bool:
 def known_early(node: Node) -> bool:
     """May onnx's evaluator compute the node once and for all where all of its inputs are known? Not what it gets wrong,
     which is compiled instead."""
-    return foldable(node) and node.op not in WINDOWS
+    return foldable(node) and node.op not in MISTAKEN
 
 
 class TooLarge(ModelError):

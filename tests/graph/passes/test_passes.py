@@ -231,10 +231,12 @@ def test_dump(build, capsys, monkeypatch) -> None:
     ("MaxPool", {"kernel_shape": [2, 3], "auto_pad": "SAME_LOWER", "strides": [2, 2]}),
     ("AveragePool", {"kernel_shape": [3, 2], "auto_pad": "SAME_LOWER", "strides": [2, 3]}),
     ("LpPool", {"kernel_shape": [2, 1], "pads": [1, 0, 1, 0]}),
+    ("GridSample", {"mode": "bicubic", "padding_mode": "border"}),
     ("ConvTranspose", {"kernel_shape": [1, 3], "auto_pad": "SAME_LOWER", "strides": [1, 2]})])
-def test_windows_over_constants_are_compiled(build, runtime, op: str, attributes: dict) -> None:
-    """onnx's evaluator takes paddings of one axis for another's, and gets SAME_LOWER wrong."""
-    constants = {"c": array(1, 2, 7, 8)} | ({"w": array(2, 2, 1, 3)} if op == "ConvTranspose" else {})
+def test_what_onnx_evaluates_wrongly_is_compiled(build, runtime, op: str, attributes: dict) -> None:
+    """onnx's evaluator takes paddings of one axis for another's, gets SAME_LOWER wrong, and cubic samples at a border."""
+    others = {"ConvTranspose": (2, 2, 1, 3), "GridSample": (1, 5, 4, 2)}
+    constants = {"c": array(1, 2, 7, 8)} | ({"w": array(*others[op])} if op in others else {})
     source = build([N(op, list(constants), ["d"], **attributes), N("Add", ["d", "x"], ["y"])], {"x": (np.float32, [1])}, ["y"],
                    constants, 19)
     feeds = {"x": array(1)}
