@@ -1,11 +1,13 @@
 """Whether ONNX Runtime is wrong here: without VNNI it adds two products of u8 and i8 in 16 bits, and the sum stops at 32,767.
 
 MatMulInteger and all that is made of it do so (QLinearConv, QGemm, DynamicQuantizeLSTM, ...); see "Quantize ONNX models" in its
-documentation. With numbers of i8 from -64 to 63 no sum is that large.
+documentation. With numbers of i8 from -64 to 63 no sum is that large. And what MatMulIntegerToFloat and QGemm (1.31) make of
+sums without terms is whatever was in memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -16,6 +18,9 @@ from onnx import TensorProto, helper
 PRODUCTS = frozenset(("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "MatMulIntegerToFloat",
                       "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QGemm", "QAttention"))
 """Operators that ONNX Runtime computes so."""
+
+
+UNWRITTEN = frozenset(("MatMulIntegerToFloat", "QGemm"))
 
 
 @cache
@@ -38,3 +43,9 @@ def largest() -> int:
 def may_saturate(model: onnx.ModelProto) -> bool:
     """Are there operators on whose numbers ONNX Runtime may be wrong here?"""
     return saturates() and any(n.op_type in PRODUCTS for n in model.graph.node)
+
+
+def may_be_unwritten(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Are there operators which may have sums without terms, that ONNX Runtime does not write?"""
+    empty = any(a.size == 0 for a in feeds.values()) or any(0 in t.dims for t in model.graph.initializer)
+    return empty and any(n.op_type in UNWRITTEN for n in model.graph.node)
