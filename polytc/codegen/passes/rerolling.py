@@ -20,7 +20,7 @@ run, in the same order where one could see another's store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -51,7 +51,10 @@ def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
         found = _nest(s)
         if found is None:
             return s
-        return _by_rows(s, claim(f"{s.var}_first", taken)) if _of_matrix_unit(kernel, found, machine) else found.loop(taken)
+        made = _of_matrix_unit(kernel, found.registers, machine)
+        if not made:
+            return found.loop(taken)
+        return _by_rows(s, claim(f"{s.var}_first", taken)) if made == set(found.registers) else s
     return replace(kernel, body=unrolling.map_nests(kernel.body, rerolled))
 
 
@@ -67,10 +70,14 @@ class _Nest:
         parts = (x for s in self.stores for e in (*s.indices, s.value) for x in traverse.walk_expr(e))
         return [x for x in parts if isinstance(x, loops.Load)]
 
+    @property
+    def registers(self) -> dict[loops.Buffer, None]:
+        """The register tiles that they read."""
+        return dict.fromkeys(x.buffer for x in self.loads if x.buffer.space == "private")
+
     def loop(self, taken: set[str]) -> loops.Stmt:
         """The loops that stand for the copies, behind copies in memory of the register tiles that they read."""
-        read = dict.fromkeys(x.buffer for x in self.loads if x.buffer.space == "private")
-        tiles = {b: replace(b, name=claim(f"{b.name}_whole", taken)) for b in read}
+        tiles = {b: replace(b, name=claim(f"{b.name}_whole", taken)) for b in self.registers}
 
         def moved(e: loops.Expr) -> loops.Expr:
             return replace(e, buffer=tiles[e.buffer]) if isinstance(e, loops.Load) and e.buffer in tiles else e
@@ -120,12 +127,10 @@ def _by_rows(s: loops.For, first: str) -> loops.Stmt:
     return some if whole == len(values) else loops.block(some, replace(s, lower=end))
 
 
-def _of_matrix_unit(kernel: loops.Kernel, nest: _Nest, machine: Machine) -> bool:
-    """Is what copies read of registers what a matrix unit adds up?"""
-    read = {x.buffer for x in nest.loads if x.buffer.space == "private"}
-    made = {s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) and s.buffer in read
+def _of_matrix_unit(kernel: loops.Kernel, tiles: Collection[loops.Buffer], machine: Machine) -> set[loops.Buffer]:
+    """Those of the register tiles that a matrix unit adds up."""
+    return {s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) and s.buffer in tiles
             and any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn) for e in traverse.walk_expr(s.value))}
-    return bool(read) and read == made
 
 
 def _nest(s: loops.Stmt) -> _Nest | None:
