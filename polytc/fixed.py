@@ -25,6 +25,7 @@ from polytc.runtime.packages import keep
 from polytc.shown import Shown
 
 if TYPE_CHECKING:
+    from polytc.compiler import Lowered
     from polytc.decisions import Record
     from polytc.explanation import Explanation
     from polytc.program.program import Program
@@ -122,19 +123,18 @@ class FixedOp(Shown):
     @property
     def decisions(self) -> Record:
         """What was decided for the shapes that were compiled last, with the constants as such; see `Op.decisions`."""
-        from polytc.targets import registry
-
-        return self._op.lower(self._newest(), registry.running(self._op.target)).decisions
+        return self._lowered().decisions
 
     def explain(self, *, roofline: bool = True) -> Explanation:
         """Why its code for the shapes that were compiled last is as it is, see `polytc.explain`."""
         from polytc.explanation import explain
-        from polytc.targets import registry
 
-        lowered = self._op.lower(self._newest(), registry.running(self._op.target))
+        lowered = self._lowered()
         return explain(lowered, self._op._threads or default_threads(lowered.target.machine.cores), roofline)
 
-    def _newest(self) -> Program:
+    def _lowered(self) -> Lowered:
+        from polytc.targets import registry
+
         if self._latest is None:
             raise argument_error("E401", "the shapes are not given", "call it first")
-        return self._latest
+        return self._op.lower(self._latest, registry.running(self._op.target))

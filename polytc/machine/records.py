@@ -62,6 +62,11 @@ class Machine:
         """Elements of a vector register."""
         return max(1, self.vector_bytes // scalar_bytes)
 
+    @property
+    def second_cache(self) -> Cache:
+        """The first one where there is one only."""
+        return self.caches[min(1, len(self.caches) - 1)]
+
     def costing(self, values: Mapping[str, float]) -> Machine:
         """The machine with other costs, by their names: {"threads.region": 5000.0}."""
         costs = self.costs

@@ -60,6 +60,12 @@ def here(wanted: str | Target) -> Target:
     return wanted.driven() if isinstance(wanted, MultiDeviceTarget) else wanted
 
 
+def running(name: str | Target) -> Target:
+    """The target whose code an Op runs, as the machine that is here has it if that can run it; 'evaluate' has the CPU's."""
+    name = "cpu" if name == "evaluate" else name
+    return here(name) if runs_here(name) else target(name)
+
+
 def described(wanted: str | Target, machine: Machine) -> Target:
     """The target of that name, or the one that is given, for a machine that is described. Raises TargetError E541 where it
     takes none."""
@@ -91,9 +97,3 @@ def _made(kind: str, found: Any) -> Any:
         return found()
     except Exception as e:
         raise extensions.refusal(extensions.TARGETS, kind, f"cannot be made: {type(e).__name__}: {e}") from e
-
-
-def running(name: str | Target) -> Target:
-    """The target whose code an Op runs, as the machine that is here has it if that can run it; 'evaluate' has the CPU's."""
-    name = "cpu" if name == "evaluate" else name
-    return here(name) if runs_here(name) else target(name)

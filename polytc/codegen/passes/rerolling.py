@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import unrolling
+from polytc.codegen.passes import simplify, unrolling
 from polytc.codegen.passes.analyses import work_estimate
 from polytc.machine import Machine
 from polytc.program.names import claim
@@ -46,7 +46,6 @@ def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
         return kernel
     taken = traverse.buffer_names(kernel) | {s.var for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.For)}
 
-
     def rerolled(s: loops.For) -> loops.Stmt:
         found = _nest(s)
         if found is None:
@@ -54,7 +53,7 @@ def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
         made = _of_matrix_unit(kernel, found.registers, machine)
         if not made:
             return found.loop(taken)
-        return _by_rows(s, claim(f"{s.var}_first", taken)) if made == set(found.registers) else s
+        return _by_rows(s, claim(f"{s.var}_first", taken)) if made == found.registers.keys() else s
     return replace(kernel, body=unrolling.map_nests(kernel.body, rerolled))
 
 
@@ -120,8 +119,7 @@ def _by_rows(s: loops.For, first: str) -> loops.Stmt:
     if whole <= ROWS or values.step != 1:
         return s
     at = loops.binary("+", loops.Var(first, s.lower.dtype), loops.Var(s.var, s.lower.dtype))
-    body = traverse.map_stmt(s.body, lambda x: x, lambda e: traverse.map_expr(
-        e, lambda x: at if isinstance(x, loops.Var) and x.name == s.var else x))
+    body = simplify.substitute(s.body, {s.var: at})
     end = loops.const(values.start + whole)
     some = loops.For(first, s.lower, end, ROWS, replace(s, lower=loops.const(0), upper=loops.const(ROWS), body=body))
     return some if whole == len(values) else loops.block(some, replace(s, lower=end))

@@ -25,7 +25,7 @@ def refetch_cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: Re
     steps = [i for i in reduced_indices(s) if access.stride(i) != 0]
     if tile.jam is None or access.stride(tile.jam) != 0 or access.stride(tile.vector) != 1 or len(steps) != 1:
         return 0.0
-    stride, cache = access.stride(steps[0]), machine.caches[min(1, len(machine.caches) - 1)]
+    stride, cache = access.stride(steps[0]), machine.second_cache
     row = -(-tile.width * lanes * access.width // cache.line)
     if stride is None or extent[steps[0]] * row <= resident_lines(cache, abs(stride) * access.width, row):
         return 0.0

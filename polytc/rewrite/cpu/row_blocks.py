@@ -156,7 +156,7 @@ def _rows(program: pr.Program, chain: Cluster, machine: Machine, why: Reasons) -
     whole = chain.whole
     told = ", ".join(s.name for s in whole.statements)
     flow = sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in handed_on(program, chain.groups))
-    second = machine.caches[min(1, len(machine.caches) - 1)].bytes
+    second = machine.second_cache.bytes
     order = sorted(range(len(whole.rows)), key=lambda r: whole.extents[r])
     row = next((r for r in reversed(order) if _cuts(program, whole, r)), None)
     if row is None or whole.ranges[row][0] != 0:

@@ -60,7 +60,8 @@ class _Terms:
 
     def _is_term(self, s: pr.Statement, e: pr.Expr) -> bool:
         """Is it made of constants, whose elements are all there, and is it more than sums and products?"""
-        nodes, reads = list(pr.walk(e)), [x for x in pr.walk(e) if isinstance(x, pr.Read)]
+        nodes = list(pr.walk(e))
+        reads = [x for x in nodes if isinstance(x, pr.Read)]
         costly = any((isinstance(x, pr.Binary) and x.op == "/" and x.dtype.is_float)
                      or (isinstance(x, pr.Call) and (x.fn not in CHEAP or x.fn == "sqrt")) for x in nodes)
         within = sum(sum(1 for _ in pr.index_names(r)) for r in reads)

@@ -76,7 +76,7 @@ def least(rows: float, columns: float, results: float, counts: Iterable[int], ma
     """The least traffic. rows, columns, results: bytes of each; counts: into how many parts the sum may be cut. Of two ways
     alike rows are held where all of them are, and half of the cache has room for the results; else columns, so that results
     are stored along their rows."""
-    found, stay = list[Traffic](), 2 * results <= _second(machine)
+    found, stay = list[Traffic](), 2 * results <= machine.second_cache.bytes
     for count in counts:
         again = 2 * results * count if count > 1 else 0
         for name, held, other in (("columns", columns, rows), ("rows", rows, columns)):
@@ -87,12 +87,7 @@ def least(rows: float, columns: float, results: float, counts: Iterable[int], ma
 
 def room(machine: Machine) -> float:
     """Bytes of the second cache that a block may hold."""
-    return PART * _second(machine)
-
-
-def _second(machine: Machine) -> int:
-    """Bytes of the second cache."""
-    return machine.caches[min(1, len(machine.caches) - 1)].bytes
+    return PART * machine.second_cache.bytes
 
 
 def _counts(steps: int, each: int) -> Iterator[int]:

@@ -64,7 +64,7 @@ def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tup
     """
     names = list(sizes)
     reduced = reduced_indices(s)
-    second = machine.caches[min(1, len(machine.caches) - 1)].bytes
+    second = machine.second_cache.bytes
     kept = [r for r in pr.reads(s) if not depends(r, names[rows[-1]])]
     total = sum(footprint(program, s, r, sizes) for r in kept)
     if not reduced or 4 * total <= second or any(_plain_target(s, i) for i in reduced):
@@ -90,7 +90,7 @@ def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine:
     """Cut the reduction of a statement that reads a large operand once, in strides of pages: all tiles of a few rows
     of it come before the next rows, so that memory is walked along and the translation of each address is found again."""
     reads = pr.reads(s)
-    large = [r for r in reads if footprint(program, s, r, {}) > machine.caches[min(1, len(machine.caches) - 1)].bytes]
+    large = [r for r in reads if footprint(program, s, r, {}) > machine.second_cache.bytes]
     reduced = reduced_indices(s)
     if len(large) != 1 or len(reduced) != 1 or not all(depends(large[0], i) for i in s.indices):
         return None
@@ -130,6 +130,6 @@ def depends(read: pr.Read, index: str) -> bool:
 def _weight(program: pr.Program, read: pr.Read, machine: Machine) -> float:
     """Bytes of the whole operand, a quarter of them if it stays in the second cache."""
     t = program.tensor(read.tensor)
-    second = machine.caches[min(1, len(machine.caches) - 1)].bytes
+    second = machine.second_cache.bytes
     size = t.size * t.dtype.bytes
     return size * (0.25 if 2 * size <= second else 1.0)

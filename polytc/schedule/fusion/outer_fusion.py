@@ -217,7 +217,7 @@ def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machin
     sizes = {n: program.tensor(n).size * program.tensor(n).dtype.bytes // around for n in handed_on(program, joined.groups)}
     ready = {s.target for g in before.groups for s in g.statements}
     flow = max((sizes[name] for name in sizes.keys() & wanted & ready), default=0)
-    first, second = machine.caches[0].bytes, machine.caches[min(1, len(machine.caches) - 1)].bytes
+    first, second = machine.caches[0].bytes, machine.second_cache.bytes
     if count < FEWEST or 2 * flow <= first or sum(sizes.values()) > second * count:
         return False
     return all(_keeps_reuse(g, {row[n] for row in joined.rows}) for n, g in enumerate(joined.groups))

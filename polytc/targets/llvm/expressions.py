@@ -60,7 +60,7 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
         case loops.Cast() if rounding.is_small(e.a) and e.dtype == I32:
             return rounding.nearest_integer(body.fn, _rounded_next(body, traverse.operands(e.a)[0], e.lanes, signed=False))
         case loops.Call():
-            return _call(body, e, [_wide(body, a, e.lanes) for a in e.args])
+            return _call(body, e)
         case loops.Cast():
             return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype, body.machine)
         case loops.Select():
@@ -91,28 +91,23 @@ def _wide(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
     return body.fn.splat(emit(body, e), lanes)
 
 
-def _call(body: Body, e: loops.Call, args: list[ir.Value]) -> ir.Value:
-    """An intrinsic of values."""
+def _call(body: Body, e: loops.Call) -> ir.Value:
+    """An intrinsic."""
+    args = [_wide(body, a, e.lanes) for a in e.args]
     numbers = [value for value, a in zip(args, e.args, strict=True) if float_facts.is_number(a)]
     return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine, numbers)
 
 
 def _rounded_next(body: Body, e: loops.Expr, lanes: int, *, signed: bool = True) -> ir.Value:
     """A value, f32, that is rounded to a whole number next, with `lanes` lanes. signed: a 0 needs its sign."""
-    match e:
-        case loops.Call(fn="clamp"):
-            first, *ends = e.args
-            value = _cut_quotient(body, e, signed) or \
-                _call(body, e, [_rounded_next(body, first, e.lanes), *(_wide(body, a, e.lanes) for a in ends)])
-        case loops.Binary(op="/"):
-            value = _by_number(body, e, _wide(body, e.a, e.lanes), whole=True) or emit(body, e)
-        case _:
-            value = emit(body, e)
-    return body.fn.splat(value, lanes)
+    return body.fn.splat(_cut_quotient(body, e, signed) or emit(body, e), lanes)
 
 
-def _cut_quotient(body: Body, e: loops.Call, signed: bool) -> ir.Value | None:
-    """clamp(a / b, low, high), which is rounded next, without a division; None where b is not known to allow that."""
+def _cut_quotient(body: Body, e: loops.Expr, signed: bool) -> ir.Value | None:
+    """clamp(a / b, low, high), which is rounded next, without a division; None where it is another expression, or b is not
+    known to allow that."""
+    if not isinstance(e, loops.Call) or e.fn != "clamp" or not quotients.suits(ir.register_type(e.dtype, e.lanes)):
+        return None
     first, *ends = e.args
     if not isinstance(first, loops.Binary) or first.op != "/" or not body.flags or not body.machine.has_fma:
         return None
@@ -121,8 +116,6 @@ def _cut_quotient(body: Body, e: loops.Call, signed: bool) -> ir.Value | None:
     if not sign or power or divisor.lanes > 1 or not rounding.are_small(ends) or not all(map(float_facts.is_whole, ends)):
         return None
     x, low, high = (_wide(body, operand, e.lanes) for operand in (first.a, *ends))
-    if not quotients.suits(x):
-        return None
     return quotients.cut(body.fn, x, (low, high), emit(body, divisor), negative=sign < 0, signed=signed)
 
 
@@ -131,12 +124,12 @@ def _scalar(e: loops.Expr) -> loops.Expr:
     return e.a if isinstance(e, loops.Broadcast) else replace(e, lanes=1) if isinstance(e, loops.Const) else e
 
 
-def _by_number(body: Body, e: loops.Binary, a: ir.Value, *, whole: bool = False) -> ir.Value | None:
+def _by_number(body: Body, e: loops.Binary, a: ir.Value) -> ir.Value | None:
     """The quotient `a / e.b` by a known number, see quotients.by_number; None where it is another operation, or precise."""
     divisor = _scalar(e.b)
     if e.op != "/" or not body.flags or not body.machine.has_fma or not isinstance(divisor, loops.Const):
         return None
-    return quotients.by_number(body.fn, a, float(divisor.value), whole=whole)
+    return quotients.by_number(body.fn, a, float(divisor.value))
 
 
 def _binary(body: Body, e: loops.Binary) -> ir.Value:

@@ -61,8 +61,6 @@ def is_whole(e: loops.Expr) -> bool:
 
 def ends(e: loops.Expr) -> Ends | None:
     """What it lies between unless it is NaN; None if that is not known."""
-    if not e.dtype.is_float or e.dtype.bits < 32:
-        return None
     match e:
         case loops.Broadcast():
             return ends(e.a)

@@ -31,24 +31,21 @@ EXACT, NORMAL = 2.0**-100, 2.0**-124
 """From the first on, dividends leave differences without rounding; quotients from the second on are normal numbers."""
 
 
-def by_number(fn: ir.Function, x: ir.Value, divisor: float, *, whole: bool = False) -> ir.Value | None:
-    """x / divisor in f32 for vectors; None where a division is as good. whole: it is rounded to a whole number next, so that
-    the last digits of quotients close to 0 do not matter."""
-    if not suits(x) or not SMALLEST <= abs(divisor) <= LARGEST:
+def by_number(fn: ir.Function, x: ir.Value, divisor: float) -> ir.Value | None:
+    """x / divisor in f32 for vectors; None where a division is as good."""
+    if not suits(x.type) or not SMALLEST <= abs(divisor) <= LARGEST:
         return None
     s = np.float32(divisor)
     if is_power(divisor) or math.frexp(abs(float(s)))[0] == 1 - 2.0**-24:
         return None
-    if whole:
-        return _corrected(fn, x, s)
     least = max(EXACT, 2.0 ** math.ceil(math.log2(NORMAL * abs(float(s)))))
     return memory.guarded(fn, _all_reach(fn, x, least), lambda: _corrected(fn, x, s),
                           lambda: fn.binary("fdiv", x, ir.constant(float(s), x.type)))
 
 
-def suits(x: ir.Value) -> bool:
-    """Is it a vector whose division takes longer?"""
-    return ir.element(x.type) == "float" and ir.lanes_of(x.type) >= 8
+def suits(type_: str) -> bool:
+    """Do divisions of this type of LLVM's take longer?"""
+    return ir.element(type_) == "float" and ir.lanes_of(type_) >= 8
 
 
 def is_power(divisor: float) -> bool:
@@ -67,14 +64,12 @@ def cut(fn: ir.Function, x: ir.Value, ends: tuple[ir.Value, ir.Value], divisor: 
         ) -> ir.Value:
     """clamp(x / divisor, *ends), with whole numbers as ends, before it is rounded. divisor: a scalar, `negative` or not;
     signed: a quotient 0 needs its sign."""
-    lanes = ir.lanes_of(x.type)
+    lanes, y = ir.lanes_of(x.type), x
     s, r = fn.splat(divisor, lanes), fn.splat(_reciprocal(fn, divisor), lanes)
-    y = x
     for op, end in zip(("min", "max") if negative else ("max", "min"), ends, strict=True):
         product = fn.binary("fmul", end, s)
         y = arithmetic.extremum(fn, op, y, product, F32, (product,))
-    q = fn.binary("fmul", y, r)
-    rounded = fn.intrinsic("fma", (fn.intrinsic("fma", (fn.emit(x.type, f"fneg {q}"), s, y)), r, q))
+    q, rounded = _refined(fn, y, s, r)
     return fn.intrinsic("copysign", (rounded, q)) if signed else rounded
 
 
@@ -82,6 +77,12 @@ def _reciprocal(fn: ir.Function, divisor: ir.Value) -> ir.Value:
     if divisor.number is not None:
         return ir.constant(float(np.float32(1) / np.float32(divisor.number)), divisor.type)
     return fn.binary("fdiv", ir.constant(1.0, divisor.type), divisor)
+
+
+def _refined(fn: ir.Function, x: ir.Value, s: ir.Value, r: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """x times r, the reciprocal of s, and that with its rounding corrected."""
+    q = fn.binary("fmul", x, r)
+    return q, fn.intrinsic("fma", (fn.intrinsic("fma", (fn.emit(x.type, f"fneg {q}"), s, x)), r, q))
 
 
 def _all_reach(fn: ir.Function, x: ir.Value, least: float) -> ir.Value:
@@ -95,8 +96,6 @@ def _all_reach(fn: ir.Function, x: ir.Value, least: float) -> ir.Value:
 
 
 def _corrected(fn: ir.Function, x: ir.Value, s: np.float32) -> ir.Value:
-    r, by = ir.constant(float(np.float32(1) / s), x.type), ir.constant(float(s), x.type)
-    q = fn.binary("fmul", x, r)
-    rest = fn.intrinsic("fma", (fn.emit(x.type, f"fneg {q}"), by, x))
-    rounded = fn.intrinsic("copysign", (fn.intrinsic("fma", (rest, r, q)), q))  # -0 + 0 is 0
+    q, refined = _refined(fn, x, ir.constant(float(s), x.type), ir.constant(float(np.float32(1) / s), x.type))
+    rounded = fn.intrinsic("copysign", (refined, q))  # -0 + 0 is 0
     return fn.choose(fn.compare("fcmp ord", rounded, rounded), rounded, q)  # an infinite quotient leaves no difference

@@ -106,7 +106,7 @@ def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[in
     groups, channels, filters = map(_count, (convolution.groups, convolution.channels, convolution.filters))
     points = results + TAPS - 1
     tile = 4 * groups * (2 * points ** 2 * channels + (points + results) ** 2 * filters)  # of all that is kept for a tile
-    fitting = min(LONGEST, machine.caches[min(1, len(machine.caches) - 1)].bytes // tile)
+    fitting = min(LONGEST, machine.second_cache.bytes // tile)
     return [total, *(n for n in parts if SHORTEST <= n <= fitting and n * outer_fusion.FEWEST <= total)]
 
 
