@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
 from polytc.program.affine import Affine, add
+from polytc.program.node import frozen
 from polytc.program.scalars import I64
 
 
-@dataclass(frozen=True)
+@frozen
 class Address(Affine[loops.Expr]):
     """An affine form whose atoms are loop expressions, in order of appearance. lanes: what each lane adds, () for a scalar.
     E.g. ramp(8*i + 1, 2, 4) has the constant 1, the terms ((i, 8),) and the lanes (0, 2, 4, 6)."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
+from polytc.program.node import frozen
 from polytc.program.scalars import I64, DType
 
 
-@dataclass(frozen=True)
+@frozen
 class Interval:
     """All values lie in low..high, both included; infinities where nothing is known."""
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from polytc.codegen.buffers import Buffer as Buffer
 from polytc.codegen.buffers import Node as Node
 from polytc.codegen.buffers import Space as Space
-from polytc.program.node import node
+from polytc.program.node import frozen, node
 from polytc.program.scalars import BOOL, I64, DType
 
 LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "rolled", "block", "thread"]
@@ -158,7 +158,7 @@ Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | R
 
 # ---- statements
 
-@dataclass(frozen=True)
+@frozen
 class For:
     """kind: how iterations may run. 'vector' and 'reduce' (a horizontal reduction) loops are expanded by passes; behind
     passes.vectorize an 'unroll' loop stands for copies of its body (passes.unrolling), which a target writes; a 'rolled' one is
@@ -175,14 +175,14 @@ class For:
     title: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class If:
     cond: Expr
     then: Stmt
     orelse: Stmt | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Store:
     """buffer[indices] = value. A vector store has a Ramp among the indices. origin: the statement of the program that it
     computes, for readers only."""
@@ -193,12 +193,12 @@ class Store:
     origin: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Block:
     stmts: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Alloc:
     """A local or private buffer that lives during `body`; its contents start undefined."""
 

@@ -13,6 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from polytc.program import program as pr
+from polytc.program.node import frozen
 from polytc.program.program import Box
 from polytc.program.scalars import BOOL, COMPARISONS, I64
 
@@ -55,7 +56,7 @@ A = TypeVar("A", covariant=True)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@frozen
 class Affine(Generic[A]):
     """constant + sum(coefficient * atom); no atom twice, no coefficient 0. `2*h + r//3 - 1` has the terms (('h', 2),
     (Quotient(r, 3), 1)) and the constant -1."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from polytc import errors
 from polytc.errors import Span
 from polytc.program import complex_arithmetic, scalars
 from polytc.program import program as pr
+from polytc.program.node import frozen
 from polytc.program.scalars import BOOL, C128, F32, F64, I64, UNKNOWN, DType
 from polytc.program.traces.traced import traced, whole
 
@@ -34,7 +35,7 @@ class TypeProblem(Exception):
         self.span: Span | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Value:
     """A typed expression; weak_type: it came from Python numbers and indices alone (its type is then i64, f64 or c128)."""
 

@@ -13,14 +13,15 @@ What a register tile becomes at its end (requantisation, an activation function)
 overlap in the processor whether they are copies or iterations. The tile itself stays in registers, which no variable can
 choose among: a copy in memory is what the loop reads. targets.llvm puts the loop into a function of its own, as LLVM loads
 the constants of a loop in front of all loops around, into registers that the tile then lacks; OpenCL C cannot say that. Of
-several loops the innermost is the one that leaves the longest part of the statement unchanged. What a matrix unit made lies
-in memory already: a plain loop over some of the copies at a time is as fast as all of them. Guarantees: the same statements
-run, in the same order where one could see another's store.
+several loops the innermost is the one that leaves the longest part of the statement unchanged. What a matrix unit adds up lies
+in memory, and so does all that copies touch that read no register tile (results that are made zero, or finished, apart from
+their sums): a plain loop over some of the copies at a time is as fast as all of them. Guarantees: the same statements run, in
+the same order where one could see another's store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -36,6 +37,8 @@ FUNCTION = 24
 """Operations that a function such as exp stands for."""
 ROWS = 8
 """Copies of the outermost loop that stay together where a matrix unit made what they read; single ones take a tenth longer."""
+TOGETHER = 16
+"""Copies that stay together where they read no registers: enough for the processor to overlap."""
 PLAIN = frozenset(("min", "max", "abs", "fma", "muladd", "sqrt", "floor", "ceil", "round", "trunc", "clamp", "word"))
 """Functions that are an instruction or two."""
 
@@ -46,14 +49,20 @@ def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
         return kernel
     taken = traverse.buffer_names(kernel) | {s.var for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.For)}
 
+    of_unit = _of_matrix_unit(kernel, machine)
+
     def rerolled(s: loops.For) -> loops.Stmt:
         found = _nest(s)
         if found is None:
             return s
-        made = _of_matrix_unit(kernel, found.registers, machine)
-        if not made:
-            return found.loop(taken)
-        return _by_rows(s, claim(f"{s.var}_first", taken)) if made == found.registers.keys() else s
+        tiles = found.registers.keys() | found.filled
+        if not tiles:
+            return _in_loops(s, taken)
+        if tiles <= of_unit:
+            return _by_rows(s, taken)
+        if found.filled or tiles & of_unit or found.operations <= MOST:
+            return s
+        return found.loop(taken)
     return replace(kernel, body=unrolling.map_nests(kernel.body, rerolled))
 
 
@@ -73,6 +82,16 @@ class _Nest:
     def registers(self) -> dict[loops.Buffer, None]:
         """The register tiles that they read."""
         return dict.fromkeys(x.buffer for x in self.loads if x.buffer.space == "private")
+
+    @property
+    def filled(self) -> set[loops.Buffer]:
+        """The register tiles that they store to."""
+        return {s.buffer for s in self.stores if s.buffer.space == "private"}
+
+    @property
+    def operations(self) -> int:
+        """Of all copies, about."""
+        return prod(len(unrolling.values(f)) for f in self.around) * sum(_operations(x.value) for x in self.stores)
 
     def loop(self, taken: set[str]) -> loops.Stmt:
         """The loops that stand for the copies, behind copies in memory of the register tiles that they read."""
@@ -112,40 +131,63 @@ class _Nest:
         return (*(f for f in self.around if f is not last), last)
 
 
-def _by_rows(s: loops.For, first: str) -> loops.Stmt:
-    """A loop over ROWS of the copies at a time, and the copies that are left. first: the name of its variable."""
+def _by_rows(s: loops.For, taken: set[str]) -> loops.Stmt:
+    """A loop over ROWS of the copies at a time, or a few less if these divide them, and the copies that are left."""
     values = unrolling.values(s)
-    whole = len(values) // ROWS * ROWS
-    if whole <= ROWS or values.step != 1:
+    if len(values) <= ROWS or unrolling.stores(s) <= TOGETHER:
         return s
+    some = next((n for n in range(ROWS, ROWS // 2, -1) if len(values) % n == 0), ROWS)
+    left = len(values) % some
+    end = loops.const(values[len(values) - left - 1] + s.step)
+    rows = _strips(replace(s, upper=end), some, claim(f"{s.var}_first", taken))
+    return loops.block(rows, replace(s, lower=end)) if left else rows
+
+
+def _strips(s: loops.For, many: int, first: str) -> loops.For:
+    """A loop over copies, so many of them in each iteration. first: the name of its variable."""
     at = loops.binary("+", loops.Var(first, s.lower.dtype), loops.Var(s.var, s.lower.dtype))
-    body = simplify.substitute(s.body, {s.var: at})
-    end = loops.const(values.start + whole)
-    some = loops.For(first, s.lower, end, ROWS, replace(s, lower=loops.const(0), upper=loops.const(ROWS), body=body))
-    return some if whole == len(values) else loops.block(some, replace(s, lower=end))
+    some = replace(s, lower=loops.const(0), upper=loops.const(many * s.step), body=simplify.substitute(s.body, {s.var: at}))
+    return loops.For(first, s.lower, s.upper, many * s.step, some)
 
 
-def _of_matrix_unit(kernel: loops.Kernel, tiles: Collection[loops.Buffer], machine: Machine) -> set[loops.Buffer]:
-    """Those of the register tiles that a matrix unit adds up."""
-    return {s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) and s.buffer in tiles
-            and any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn) for e in traverse.walk_expr(s.value))}
+def _in_loops(s: loops.Stmt, taken: set[str]) -> loops.Stmt:
+    """Loops over so many copies that TOGETHER of them at most stay in a row, and over equally many in each iteration."""
+    if not isinstance(s, loops.For) or s.kind != "unroll" or unrolling.stores(s) <= TOGETHER:
+        return s
+    values, inside = unrolling.values(s), unrolling.stores(s.body)
+    some = next(n for n in range(max(1, TOGETHER // inside), 0, -1) if len(values) % n == 0)
+    if some == 1:
+        return replace(s, kind="sequential", body=_in_loops(s.body, taken))
+    return _strips(s, some, claim(f"{s.var}_first", taken))
+
+
+def _of_matrix_unit(kernel: loops.Kernel, machine: Machine) -> frozenset[loops.Buffer]:
+    """The register tiles that a matrix unit adds up."""
+    return frozenset(s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store)
+                     and s.buffer.space == "private"
+                     and any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn) for e in traverse.walk_expr(s.value)))
 
 
 def _nest(s: loops.Stmt) -> _Nest | None:
-    """The nest of copies that a loop begins, if these are long and change no registers."""
+    """The nest of copies that a loop begins, if these store results, or something but numbers to registers."""
     around = list[loops.For]()
     while isinstance(s, loops.For) and s.kind == "unroll":
         around.append(s)
         s = s.body
     stores = s.stmts if isinstance(s, loops.Block) else (s,)
-    if not all(isinstance(x, loops.Store) and x.buffer.space != "private" for x in stores):
+    if not all(isinstance(x, loops.Store) and not (x.buffer.space == "private" and _is_number(x.value)) for x in stores):
         return None
     found = _Nest(tuple(around), tuple(x for x in stores if isinstance(x, loops.Store)))
+    if found.filled and found.registers:
+        return None
     certain = {x for s in found.stores for e in (*s.indices, s.value) for x in _happen(e)}
     if any(x.buffer.space == "private" and x not in certain for x in found.loads):
         return None  # its place may be outside of the tile where it is not chosen
-    copies = prod(len(unrolling.values(f)) for f in around)
-    return found if copies * sum(_operations(x.value) for x in found.stores) > MOST else None
+    return found
+
+
+def _is_number(e: loops.Expr) -> bool:
+    return isinstance(e.a if isinstance(e, loops.Broadcast) else e, loops.Const)
 
 
 def _happen(e: loops.Expr) -> Iterator[loops.Load]:

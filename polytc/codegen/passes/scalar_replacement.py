@@ -113,7 +113,7 @@ def _tile(uses: list[_Use], moving: set[str], facts: _Facts) -> tile_promotion.T
     tiled = [tile_promotion.TileUse(form, u.store, u.conditional, u.copies) for form, u in found if form is not None]
     if len(tiled) < len(found):
         raise _NoTile
-    needless = buffer.name not in facts.scratch and not any(u.looped for u in uses)
+    needless = not _looped_or_handed_on(uses, buffer.name in facts.scratch)
     if not tile_promotion.pays(tiled, 4 * facts.machine.vector_registers, needless):
         return None
     made = tile_promotion.tile(fresh(f"{buffer.name}_tile", set(facts.taken)), buffer, tiled)
@@ -216,7 +216,7 @@ def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) 
     """The distinct elements of a buffer in the region, if they can live in registers and gain by it; else nothing."""
     slots = list(dict.fromkeys(u.slot for u in uses))
     fixed = all(_fixed(i, moving) for indices, _ in slots for i in indices)
-    gains = scratch or any(u.looped for u in uses) or sum(u.store for u in uses) > len(slots)
+    gains = _looped_or_handed_on(uses, scratch) or sum(u.store for u in uses) > len(slots)
     owned = {u.slot for u in uses if u.store and not u.conditional}  # stored in any case, so that storing back changes nothing
     if any(u.conditional and u.slot not in owned for u in uses):
         return []
@@ -225,6 +225,12 @@ def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) 
     spans = [[_span(i) for i in indices] for indices, _ in slots]
     disjoint = all(_disjoint(a, b) for n, a in enumerate(spans) for b in spans[:n])
     return slots if disjoint else []
+
+
+def _looped_or_handed_on(uses: list[_Use], scratch: bool) -> bool:
+    """Does a loop touch the elements again and again, or does the region read scratch that it makes, so that the stores may be
+    dead?"""
+    return any(u.looped for u in uses) or scratch and not all(u.store for u in uses)
 
 
 def _fixed(index: loops.Expr, moving: set[str]) -> bool:

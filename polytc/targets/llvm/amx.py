@@ -201,13 +201,16 @@ def _block(body: Body, nest: Nest, block: Block, ahead: Sequence[prefetch.Prefet
         else:
             _move(fn, "tileloadd64", number, *results_of(body, chunk))
     iterate(body, nest, [], lambda _: _step(body, tiles, ahead))
-    kept = {number: fn.alloca("float", EDGE * EDGE, 64) for number, _ in _results(tiles)} if checked and not zero else {}
-    for number, chunk in _results(tiles):
-        at, stride = (kept[number], EDGE * WORD) if kept else results_of(body, chunk)
+    results = _results(tiles)
+    kept = fn.alloca("float", len(results) * EDGE * EDGE, 64) if checked and not zero else None
+    for n, (number, chunk) in enumerate(results):
+        at, stride = results_of(body, chunk)
+        if kept is not None:
+            at, stride = fn.emit("ptr", f"getelementptr inbounds i8, {kept}, i64 {n * amx_checks.KEPT}"), EDGE * WORD
         _move(fn, "tilestored64", number, at, stride)
         body.loaded.pop(chunk.cell.store.buffer.name, None)
     if checked:
-        amx_checks.check(body, nest, _results(tiles), kept)
+        amx_checks.check(body, nest, [chunk for _, chunk in results], kept)
 
 
 def _results(tiles: _Tiles) -> list[tuple[int, Chunk]]:

@@ -11,11 +11,12 @@ import pytest
 import polytc
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes import rerolling
+from polytc.codegen.passes import rerolling, unrolling
 from polytc.machine import AVX2, AVX512, GENERIC_GPU, NEON, Machine
 from polytc.program.scalars import F32
 from polytc.targets.llvm.target import LLVMTarget
 from tests.codegen import loop_programs as P
+from tests.codegen.loop_steps import arrays_of, results
 
 SHAPES = {"A": (37, 24), "B": (24, 150)}
 LONG = {
@@ -128,6 +129,22 @@ def test_stores_that_others_see_keep_their_order() -> None:
 def test_what_stays(kernel: L.Kernel) -> None:
     """What is stored in registers, and what is short."""
     assert rerolling.reroll_kernel(kernel, AVX512) == kernel
+
+
+@pytest.mark.parametrize(("rows", "columns", "together"), [
+    (6, 4, 12), (14, 4, 8), (13, 4, 4), (3, 64, 16), (2, 7, 14), (1, 34, 2), (16, 1, 16), (40, 1, 10)])
+def test_copies_that_read_no_registers_become_loops(rows: int, columns: int, together: int) -> None:
+    """Each element is stored once, as before; so many stores stand in a row."""
+    x, z = L.Buffer("X", F32, (rows, 4 * columns)), L.Buffer("Z", F32, (rows, 4 * columns))
+    at = (R, L.Ramp(C, 1, 4))
+    store = L.Store(z, at, L.binary("+", L.Load(x, at, F32, 4), L.Broadcast(L.Const(1.0, F32), 4, F32)))
+    inner = L.For("c", L.const(0), L.const(4 * columns), 4, store, "unroll")
+    kernel = L.Kernel("k", (x, z), ("Z",), L.For("r", L.const(0), L.const(rows), 1, inner, "unroll"))
+    made = rerolling.reroll_kernel(kernel, AVX512).body
+    found = [unrolling.stores(s) for s in traverse.walk_stmt(made) if isinstance(s, L.For) and s.kind == "unroll"]
+    assert max(found, default=1) == together
+    arrays = arrays_of(x, z)
+    np.testing.assert_array_equal(results(made, arrays)["Z"], arrays["X"] + 1)
 
 
 @pytest.mark.parametrize(("other", "rolled"), [

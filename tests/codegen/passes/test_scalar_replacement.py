@@ -116,6 +116,14 @@ def test_scratch_that_stays_in_registers_is_gone() -> None:
     assert inside(promoted(body), "j", "T")
 
 
+def test_scratch_that_a_region_only_stores_stays() -> None:
+    """Whether somebody reads it, registers gain nothing; a loop that stores an element again and again does."""
+    once = nest(L.Store(T, (I, J), P.load(A, I, J)))
+    assert inside(promoted(once, (T,)), "j", "T")
+    again = nest(L.For("k", L.const(0), L.const(N), 1, L.Store(T, (I, J), P.load(A, K, J))))
+    assert not inside(promoted(again, (T,)), "k", "T")
+
+
 def vectors(rng: random.Random) -> L.Stmt:
     """Statements on vectors and scalars of two buffers, in loops and under conditions, at places that may overlap."""
     lanes = rng.choice((1, 2, 4))

@@ -113,9 +113,9 @@ def test_columns_end_where_their_tensor_does(dtypes: tuple[str, str]) -> None:
     assert unit.widths == {64, 4 * 9}
 
 
-@pytest.mark.parametrize(("m", "loops_of"), [(96, ["0:32:8"]), (81, ["0:24:8"]), (10, [])])
-def test_what_comes_behind_a_product_runs_eight_rows_at_a_time(m: int, loops_of: list[str]) -> None:
-    """Tiles of 32 rows, of 27, of which three are left, and of 10."""
+@pytest.mark.parametrize(("m", "loops_of"), [(96, ["0:32:8"]), (81, ["0:24:8"]), (10, ["0:10:2", "0:10:5", "0:10:2"])])
+def test_what_comes_behind_a_product_runs_some_rows_at_a_time(m: int, loops_of: list[str]) -> None:
+    """Tiles of 32 rows, of 27, of which three are left, and of 10, whose results lie in memory before and behind."""
     text = "S[i,j] += i32(A[i,k])*i32(B[k,j]); Y[i,j] = u8(clamp(round(f32(S[i,j] + b[j])*0.0011/0.37) + 7, 0, 255))"
     program = build(text, {"A": (m, 96), "B": (96, 64), "b": (64,)}, {"A": "u8", "B": "i8", "b": "i32"})
     lowered = lower_program(program, LLVMTarget(AMX))
