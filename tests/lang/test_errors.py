@@ -35,7 +35,7 @@ ROWS = [
     ("E004", "  # nothing\n", None, ""),
     ("E005", "def f(f32[N] v) -> (C) { C[i] = v[i] }\nD[i] = v[i]", "D[i] = v[i]", "leave the definitions out"),
     ("E006", "C[i] = " + "(" * 3000 + "v[i]" + ")" * 3000, "i", "temporary"),
-    ("E006", "C[i] = " + " + ".join(["v[i]"] * 3000), "i", "temporary"),
+    ("E006", "C[i] = " + " + ".join(["v[i]"] * 3000), "v[i]", "temporary"),
     ("E007", "C[i] = v[i]  # " + "x" * 300 + "\nD[" + "x" * 201 + "] = v[i]", "x" * 201, "at most 200"),
     ("E008", "precise fast def f(f32[N] v) -> (C) { C[i] = v[i] }", "fast", "keep one"),
     ("E115", "for t in 0:3 { (M, J) argmax= (v[i], i) }", "(M, J) argmax= (v[i], i)", "write `argmax=!`"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from polytc import errors
 from polytc.errors import Span
-from polytc.lang.parsing import syntax
+from polytc.lang.parsing import operators, syntax
 from polytc.lang.parsing.lists import Lists
 from polytc.lang.parsing.mistakes import end, token_span
 from polytc.program.scalars import C_NAMES
@@ -22,6 +22,8 @@ errors.register(E004="empty program", E008="precise and fast at once", E115="tup
 
 _WHOLE = "write `(A, B) = f(X)`, and read what you need of A and B in another statement"
 
+LONGEST = 400
+"""Operators of a row: each is a level of the tree that it becomes."""
 _DIGITS = 400
 """Digits of an integer literal; what is too large for its type is refused where the type is known."""
 
@@ -276,9 +278,8 @@ class Reader:
     def read_slots(self, tree: Any, c: list[Any]) -> tuple[syntax.Expr, ...]:
         return tuple(map(self.visit, c))
 
-    def read_slot(self, tree: Any, c: list[Any]) -> syntax.Expr:
-        inner: syntax.Expr = self.visit(c[0])
-        return syntax.Pack(inner, self.span(tree), optional=True, single=True) if len(c) > 1 else inner
+    def read_optional(self, tree: Any, c: list[Any]) -> syntax.Pack:
+        return syntax.Pack(self.visit(c[0]), self.span(tree), optional=True, single=True)
 
     def read_pack_slot(self, tree: Any, c: list[Any]) -> syntax.Pack:
         return syntax.Pack(syntax.Name(str(c[1]), token_span(c[1])), self.span(tree), optional=len(c) > 2)
@@ -294,13 +295,11 @@ class Reader:
     def read_ternary(self, tree: Any, c: list[Any]) -> syntax.Ternary:
         return syntax.Ternary(self.visit(c[0]), self.visit(c[1]), self.visit(c[2]), self.span(tree))
 
-    def read_binary(self, tree: Any, c: list[Any]) -> syntax.Binary:
-        return syntax.Binary(str(c[1]), self.visit(c[0]), self.visit(c[2]), self.span(tree))
-
-    def read_comparison(self, tree: Any, c: list[Any]) -> syntax.Binary | syntax.ChainedComparison:
-        if len(c) == 3:
-            return self.read_binary(tree, c)
-        return syntax.ChainedComparison(tuple(map(self.visit, c[::2])), tuple(map(str, c[1::2])), self.span(tree))
+    def read_row(self, tree: Any, c: list[Any]) -> syntax.Expr:
+        if len(c) > 2 * LONGEST:
+            raise errors.fail("E006", f"a row of {len(c) // 2} operators is nested too deeply", self.span(c[2 * LONGEST]),
+                              ["put a part of it into a temporary"], source=self.text)
+        return operators.grouped([(self.visit(x), self.span(x)) for x in c[::2]], list(map(str, c[1::2])))
 
     def read_unary(self, tree: Any, c: list[Any]) -> syntax.Unary:
         return syntax.Unary(str(c[0]), self.visit(c[1]), self.span(tree))
@@ -331,8 +330,13 @@ class Reader:
         return syntax.Call(str(c[0]), tuple(self.visit(a) for a in c[1:] if a.data != "given"), self.span(tree), given)
 
     def read_given(self, tree: Any, c: list[Any]) -> syntax.Given:
-        several = c[2].data == "given_list"
-        return syntax.Given(str(c[0]), tuple(map(self.visit, c[2].children if several else [c[2]])), several, self.span(tree))
+        several = c[2].data in ("rows", "empty")
+        numbers = c[2].children if several else [c[2]]
+        for x in numbers:
+            if x.data == "rows":
+                raise errors.fail("E001", "an attribute is a number, or a list of numbers", self.span(x), [
+                    f"write `{c[0]}=[1, 2]`"], source=self.text)
+        return syntax.Given(str(c[0]), tuple(map(self.visit, numbers)), several, self.span(tree))
 
     def read_shape(self, tree: Any, c: list[Any]) -> syntax.Extent:
         if str(c[1]) != "shape":
