@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from polytc.codegen import loops
@@ -20,9 +21,9 @@ def operands(e: loops.Expr) -> tuple[loops.Expr, ...]:
 _OPERANDS: dict[type, Callable[[Any], tuple[loops.Expr, ...]]] = {
     **dict.fromkeys((loops.Var, loops.Const), lambda e: ()),
     **dict.fromkeys((loops.Unary, loops.Cast, loops.Broadcast, loops.Reduce), lambda e: (e.a,)),
-    **dict.fromkeys((loops.Binary, loops.Shuffle), lambda e: (e.a, e.b)), loops.Call: lambda e: e.args,
-    loops.Select: lambda e: (e.cond, e.a, e.b),
-    loops.Load: lambda e: e.indices, loops.Ramp: lambda e: _of_ramp(e)}
+    **dict.fromkeys((loops.Binary, loops.Shuffle), attrgetter("a", "b")), loops.Call: attrgetter("args"),
+    loops.Select: attrgetter("cond", "a", "b"),
+    loops.Load: attrgetter("indices"), loops.Ramp: lambda e: _of_ramp(e)}
 
 
 def _of_ramp(e: loops.Ramp) -> tuple[loops.Expr, ...]:
@@ -55,7 +56,7 @@ def variables(e: loops.Expr) -> frozenset[str]:
     try:
         return e._variables
     except AttributeError:
-        parts = [variables(o) for o in operands(e)]
+        parts = [variables(o) for o in _OPERANDS[type(e)](e)]
         found = frozenset((e.name,)) if isinstance(e, loops.Var) else parts[0].union(*parts[1:]) if parts else frozenset()
         object.__setattr__(e, "_variables", found)
         return found
@@ -67,7 +68,7 @@ def loads(e: loops.Expr) -> tuple[tuple[loops.Load, bool], ...]:
         return e._loads
     except AttributeError:
         own = ((e, False),) if isinstance(e, loops.Load) else ()
-        inner = [found for o in operands(e) for found in loads(o)]
+        inner = [found for o in _OPERANDS[type(e)](e) for found in loads(o)]
         if isinstance(e, loops.Select):
             inner = [(load, True) for load, _ in inner]
         object.__setattr__(e, "_loads", (*own, *inner))
@@ -77,13 +78,17 @@ def loads(e: loops.Expr) -> tuple[tuple[loops.Load, bool], ...]:
 def active_lanes(indices: Iterable[loops.Expr]) -> int | loops.Expr | None:
     """The lanes that an access through these indices touches, as `Ramp.active` says it; None: all of them. The ramps of one
     access come from one loop, so that they agree."""
-    ramps = (e for i in indices if i.lanes > 1 for e in walk_expr(i) if isinstance(e, loops.Ramp))
-    return next((r.active for r in ramps if r.active is not None), None)
+    for i in indices:
+        if i.lanes > 1:
+            for e in (i,) if isinstance(i, loops.Ramp) else walk_expr(i):  # the base of a ramp is a scalar
+                if isinstance(e, loops.Ramp) and e.active is not None:
+                    return e.active
+    return None
 
 
 def map_expr(e: loops.Expr, f: Callable[[loops.Expr], loops.Expr]) -> loops.Expr:
     """Rewrite bottom-up: f is applied to every node after its operands."""
-    old = operands(e)
+    old = _OPERANDS[type(e)](e)
     if not old:
         return f(e)
     return f(with_operands(e, tuple([map_expr(o, f) for o in old])))
@@ -99,13 +104,13 @@ def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],
         case loops.For():
             s = replace(s, lower=on_expr(s.lower), upper=on_expr(s.upper), body=go(s.body))
         case loops.If():
-            s = replace(s, cond=on_expr(s.cond), then=go(s.then), orelse=go(s.orelse) if s.orelse is not None else None)
+            s = loops.If(on_expr(s.cond), go(s.then), go(s.orelse) if s.orelse is not None else None)
         case loops.Store():
-            s = replace(s, indices=tuple(map(on_expr, s.indices)), value=on_expr(s.value))
+            s = loops.Store(s.buffer, tuple(map(on_expr, s.indices)), on_expr(s.value), s.origin)
         case loops.Block():
             s = loops.Block(tuple(map(go, s.stmts)))
         case loops.Alloc():
-            s = replace(s, body=go(s.body))
+            s = loops.Alloc(s.buffer, go(s.body))
         case loops.Barrier():
             pass
     return on_stmt(s)
@@ -117,7 +122,7 @@ def walk_expr(e: loops.Expr) -> Iterator[loops.Expr]:
     while rest:
         first = rest.pop()
         yield first
-        rest += reversed(operands(first))
+        rest += reversed(_OPERANDS[type(first)](first))
 
 
 def children(s: loops.Stmt) -> tuple[loops.Stmt, ...]:

@@ -36,8 +36,12 @@ def violation(schedule: islpy.Schedule, order: islpy.UnionMap, accesses: Accesse
     The schedule may not have extension nodes.
     """
     times = {m.get_tuple_name(islpy.dim_type.in_): m for m in isl.maps(schedule.get_map())}
+    leading = {name: _leading(m) for name, m in times.items()}
     for dependence in isl.maps(order):
-        first, second = (times[dependence.get_tuple_name(side)] for side in (islpy.dim_type.in_, islpy.dim_type.out))
+        names = [dependence.get_tuple_name(side) for side in (islpy.dim_type.in_, islpy.dim_type.out)]
+        if leading[names[0]] < leading[names[1]] and not _is_prefix(*(leading[n] for n in names)):
+            continue
+        first, second = (times[n] for n in names)
         wrong = _backwards(dependence.apply_domain(first).apply_range(second))
         if wrong is None:
             continue
@@ -46,6 +50,21 @@ def violation(schedule: islpy.Schedule, order: islpy.UnionMap, accesses: Accesse
         if found is not None:
             return found
     return None
+
+
+def _leading(times: islpy.Map) -> list[int]:
+    """The numbers with which all times of a statement begin: its place in the outermost sequences of the schedule."""
+    found = list[int]()
+    for d in range(times.dim(islpy.dim_type.out)):
+        value = times.plain_get_val_if_fixed(islpy.dim_type.out, d)
+        if not value.is_int():
+            break
+        found.append(value.to_python())
+    return found
+
+
+def _is_prefix(a: list[int], b: list[int]) -> bool:
+    return a == b[:len(a)]
 
 
 def _witness(pairs: islpy.Map, accesses: Accesses | None) -> Violation | None:

@@ -32,8 +32,8 @@ def _parameter(f: Field[Any]) -> str:
 @dataclass_transform(frozen_default=True)
 def node(cls: type[C]) -> type[C]:
     """A frozen dataclass that computes its hash once: passes keep expressions in dictionaries, and a tree is hashed in time
-    proportional to its size. The class inherits `__slots__` with `_hash` in it. The hash is no field, so that no pickle carries
-    it into a process with other hashes of strings."""
+    proportional to its size; different hashes tell that nodes differ. The class inherits `__slots__` with `_hash` in it. The
+    hash is no field, so that no pickle carries it into a process with other hashes of strings."""
     made = frozen(cls)
     compute = made.__hash__
 
@@ -45,5 +45,14 @@ def node(cls: type[C]) -> type[C]:
             object.__setattr__(self, "_hash", value)
             return value
 
-    made.__hash__ = cached  # type: ignore[method-assign]
+    fields_equal = made.__eq__
+
+    def equal(self: Any, other: object) -> bool:
+        if self is other:
+            return True
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return cached(self) == hash(other) and fields_equal(self, other)
+
+    made.__hash__, made.__eq__ = cached, equal  # type: ignore[method-assign]
     return made

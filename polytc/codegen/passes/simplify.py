@@ -233,7 +233,7 @@ def _product(a: Terms, b: Terms) -> Terms:
 def build(terms: Terms) -> loops.Expr:
     """The expression of a linear form: atoms in the order of their text, the number last."""
     result: loops.Expr | None = None
-    atoms = [a for a in terms if a != _ONE]
+    atoms = [a for a in terms if not isinstance(a, loops.Const)]
     for atom in sorted(atoms, key=loops.format_expr) if len(atoms) > 1 else atoms:
         c = _wrapped(terms[atom])
         if c == 0:
