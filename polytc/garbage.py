@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SELDOM = (50_000, 20, 50)
+SELDOM = (500_000, 20, 50)
 """Thresholds of Python's `gc` within: allocations before the youngest objects are looked at, how often these before older
 ones, and these before the oldest."""
 
