@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import ChainMap
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -29,35 +29,35 @@ class DType:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return named, (self.name,)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.bits // 8
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype:
         """numpy's type. Raises ArgumentError E403 for bf16 without the package ml_dtypes."""
         return bfloat16() if self.name == "bf16" else np.dtype(_NUMPY[self.name])
 
-    @property
+    @cached_property
     def is_half(self) -> bool:
         """Whether it is a float of 16 bits."""
         return self.kind == "f" and self.bits == 16
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether it is a float, or a complex number, which is two of them."""
         return self.kind in "fc"
 
-    @property
+    @cached_property
     def is_complex(self) -> bool:
         return self.kind == "c"
 
-    @property
+    @cached_property
     def part(self) -> DType:
         """Of a complex type, that of the real and of the imaginary part; of others, the type itself."""
         return DTYPES[f"f{self.bits // 2}"] if self.kind == "c" else self
 
-    @property
+    @cached_property
     def is_int(self) -> bool:
         return self.kind in "iu"
 

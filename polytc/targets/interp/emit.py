@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+from collections.abc import Sequence
 from dataclasses import replace
 
 from polytc.codegen import intervals, loops, ndrange, traverse, vector_lanes
@@ -37,6 +38,12 @@ def _has_blocks(s: loops.Stmt) -> bool:
 def is_index(e: loops.Expr) -> bool:
     """Whether `e` is scalar arithmetic on loop variables and constants, exact in Python integers."""
     return e.lanes == 1 and intervals.is_index(e)
+
+
+def _is_strip(indices: Sequence[loops.Expr]) -> bool:
+    """Is one of the indices a rising ramp, and the others scalars?"""
+    vectors = [i for i in indices if i.lanes > 1]
+    return len(vectors) == 1 and isinstance(vectors[0], loops.Ramp) and vectors[0].stride > 0
 
 
 class _KernelWriter(Emitter):
@@ -113,8 +120,12 @@ class _KernelWriter(Emitter):
         axes = self.items.thread_axes if self.items is not None and s.buffer.space != "private" else ()
         idle = [a for a in axes if a not in self.open_axes]
         guard = f"if {' and '.join(f'_t{a} == 0' for a in idle)}: " if idle else ""
-        args = [repr(s.buffer.name), self.names.buffer(s.buffer), self.value(s.value), *map(self.index, s.indices)]
+        args = [repr(s.buffer.name), self.names.buffer(s.buffer), self.value(s.value)]
         active = traverse.active_lanes(s.indices)
+        if active is None and _is_strip(s.indices):
+            self.line(f"{guard}_store_strip({', '.join((*args, *map(self.place, s.indices)))})")
+            return
+        args += map(self.index, s.indices)
         self.line(f"{guard}_store({', '.join(args)}{'' if active is None else f', active={self.active(active, s.indices)}'})")
 
     def emit_alloc(self, s: loops.Alloc) -> None:
@@ -151,6 +162,10 @@ class _KernelWriter(Emitter):
             case _:
                 raise AssertionError(e)
 
+    def place(self, e: loops.Expr) -> str:
+        """As `index`, but a strip for a ramp."""
+        return f"_strip({self.index(e.base)}, {e.stride}, {e.lanes})" if isinstance(e, loops.Ramp) else self.index(e)
+
     def condition(self, e: loops.Expr) -> str:
         return self.index(e) if is_index(e) else self.value(e)
 
@@ -177,8 +192,10 @@ class _KernelWriter(Emitter):
                 active = traverse.active_lanes(e.indices)
                 masks = ["m"] * bool(self.masked) + ([self.active(active, e.indices)] if active is not None else [])
                 mask = f", mask={' & '.join(masks)}" if masks else ""
-                args = [repr(e.buffer.name), self.names.buffer(e.buffer), *map(self.index, e.indices)]
-                return f"_load({', '.join(args)}{mask})"
+                buffer = f"{e.buffer.name!r}, {self.names.buffer(e.buffer)}"
+                if not masks and _is_strip(e.indices):
+                    return f"_load_strip({', '.join((buffer, *map(self.place, e.indices)))})"
+                return f"_load({', '.join((buffer, *map(self.index, e.indices)))}{mask})"
             case loops.Ramp():
                 return f"_ramp({self.index(e.base)}, {e.stride}, {e.lanes}, _{e.dtype})"
             case loops.Broadcast():

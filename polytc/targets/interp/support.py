@@ -49,6 +49,24 @@ def load(name: str, array: np.ndarray, *indices: Any, mask: Any = True) -> Any:
     return out
 
 
+def strip(base: int, stride: int, lanes: int) -> slice:
+    """The coordinates base, base + stride, ..., so many, as an index for `load_strip` and `store_strip`."""
+    return slice(base, base + stride * (lanes - 1) + 1, stride)
+
+
+def load_strip(name: str, array: np.ndarray, *indices: Any) -> np.ndarray:
+    """array[indices], one of them a strip."""
+    _check_strip(name, array, indices)
+    return array[indices].copy()
+
+
+def store_strip(name: str, array: np.ndarray, value: Any, *indices: Any) -> None:
+    """array[indices] = value, one of the indices a strip."""
+    _check_strip(name, array, indices)
+    _check_writable(name, array)
+    array[indices] = value
+
+
 def first(count: int, lanes: int) -> np.ndarray:
     """The mask of the first `count` lanes."""
     return np.arange(lanes) < count
@@ -62,10 +80,20 @@ def store(name: str, array: np.ndarray, value: Any, *indices: Any, active: np.nd
         value = value[active] if np.ndim(value) else value
         indices = tuple(i[active] if isinstance(i, np.ndarray) else i for i in indices)
     _check(name, array, indices)
+    _check_writable(name, array)
+    array[indices] = value
+
+
+def _check_writable(name: str, array: np.ndarray) -> None:
     if not array.flags.writeable:
         raise errors.fail("E521", f"the kernel writes '{name}', which is not among its written buffers",
                           kind=errors.TargetError)
-    array[indices] = value
+
+
+def _check_strip(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
+    for index, extent in zip(indices, array.shape, strict=True):
+        if not (index.start >= 0 and index.stop <= extent if isinstance(index, slice) else 0 <= index < extent):
+            raise _outside(name, array, [np.arange(i.start, i.stop, i.step) if isinstance(i, slice) else i for i in indices])
 
 
 def _check(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
@@ -95,7 +123,13 @@ def uniform(value: Any, mask: Any) -> int:
 
 def ramp(base: Any, stride: int, lanes: int, dtype: type) -> np.ndarray:
     """base, base + stride, ..."""
-    return (int(base) + stride * np.arange(lanes, dtype=np.int64)).astype(dtype)
+    return (int(base) + stride * _lanes(lanes)).astype(dtype)
+
+
+@functools.cache
+def _lanes(count: int) -> np.ndarray:
+    """0, 1, ..., not to be written."""
+    return np.arange(count, dtype=np.int64)
 
 
 def cast(value: Any, dtype: Any) -> Any:
@@ -169,7 +203,8 @@ def _intrinsics() -> dict[str, Callable[..., Any]]:
 
 
 NAMESPACE: dict[str, Any] = {
-    f"_{f.__name__}": f for f in (poison, load, first, store, select, uniform, ramp, cast, divide, shift, reduce, run_group)
+    f"_{f.__name__}": f for f in (poison, load, strip, load_strip, first, store, store_strip, select,
+                                         uniform, ramp, cast, divide, shift, reduce, run_group)
 } | {f"_{name}": f for name, f in _intrinsics().items()} | {
     f"_{t.name}": t.numpy.type for t in scalars.DTYPES.values()} | {"_np": np}
 """Global names of the generated code; each begins with '_', which no name of the Loop AST does after spelling."""

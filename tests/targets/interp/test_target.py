@@ -72,6 +72,25 @@ def test_vector_access_outside_of_a_buffer_is_an_error() -> None:
         P.run(interp(m), m, {"x": floats(6)})
 
 
+@pytest.mark.parametrize(("base", "stride", "inside"), [
+    (0, 1, True), (5, 1, True), (6, 1, False), (-1, 1, False), (0, 2, True), (1, 2, True), (2, 2, True), (3, 2, False),
+    (5, -2, False), (6, -2, True)])
+@pytest.mark.parametrize("stored", [False, True])
+def test_vectors_along_memory(base: int, stride: int, inside: bool, stored: bool) -> None:
+    """All of their coordinates lie in the buffer, or an error says which do not; what was loaded does not change later."""
+    x, y = L.Buffer("x", F32, (9,)), L.Buffer("y", F32, (9,))
+    four, ramp = L.Ramp(L.const(0), 1, 4), L.Ramp(L.const(base), stride, 4)
+    places = (ramp, four) if stored else (four, ramp)
+    m = P.module("strip", (x, y), ("y",), L.Store(y, (places[0],), L.Load(x, (places[1],), F32, 4)))
+    given = {"x": np.arange(9, dtype=np.float32) + 1}
+    if not inside:
+        with pytest.raises(TargetError, match="E520"):
+            P.run(interp(m), m, given)
+        return
+    got, at = P.run(interp(m), m, given)["y"], [base + stride * n for n in range(4)]
+    np.testing.assert_array_equal(got[at] if stored else got[:4], [1, 2, 3, 4] if stored else given["x"][at])
+
+
 def test_write_to_a_read_buffer_is_an_error() -> None:
     x = L.Buffer("x", F32, (4,))
     m = L.Module("bad", (x,), (), (), (L.Kernel("k", (x,), (), L.Store(x, (L.const(0),), L.Const(1.0, F32))),))
