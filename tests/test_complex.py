@@ -126,13 +126,13 @@ MANDELBROT = """
 
 
 def test_mandelbrot() -> None:
-    c = np.linspace(-2, 1, 21)[None, :] + 1j * np.linspace(-1, 1, 17)[:, None]
+    c = np.linspace(-2, 1, 13)[None, :] + 1j * np.linspace(-1, 1, 9)[:, None]
     v, n = 0 * c, np.zeros(c.shape, np.int32)
-    for _ in range(30):
+    for _ in range(12):
         v = np.where(abs(v) <= 2, v * v + c, v)
         n += abs(v) <= 2
     for target in TARGETS:
-        found = polytc.run(MANDELBROT, c, 30, target=target)
+        found = polytc.run(MANDELBROT, c, 12, target=target)
         assert (found != n).mean() < 0.02  # a point on the border may be on either side of it
 
 
