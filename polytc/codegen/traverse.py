@@ -30,6 +30,11 @@ def _of_ramp(e: loops.Ramp) -> tuple[loops.Expr, ...]:
     return (e.base,) if e.active is None or isinstance(e.active, int) else (e.base, e.active)
 
 
+def repeated(e: loops.Expr) -> loops.Expr:
+    """What a vector repeats in all lanes, if it says so; else the expression itself."""
+    return e.a if isinstance(e, loops.Broadcast) else e
+
+
 def with_operands(e: loops.Expr, new: tuple[loops.Expr, ...]) -> loops.Expr:
     """`e` with other operands of the same types, in the order of `operands`; `e` itself if they are its own."""
     for a, b in zip(_OPERANDS[type(e)](e), new, strict=True):

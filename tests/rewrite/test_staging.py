@@ -13,7 +13,6 @@ from polytc.rewrite.step import Decision
 from tests.rewrite.equal import same_results
 from tests.rewrite.gpu.test_division import COLUMNS, FEW, MATMUL, ROWS, TURNED, Shapes
 
-
 MOST = 8
 """Alternatives of a program that are run."""
 
@@ -25,7 +24,7 @@ def test_what_may_be_decided_means_the_same(device: str, program: tuple[str, Sha
     before, machine = polytc.build(*program), DEVICES[device]
     choices = [choice for places in itertools.islice(staging.STRAIGHT.options(before, machine), 3) for place in places[1:]
                for option in place[1::10][:3] for choice in [(*places[0][0].choices, *option.choices)]]
-    for chosen in choices[::-(-len(choices) // MOST)]:
+    for chosen in choices[::max(1, -(-len(choices) // MOST))]:
         assert staging.STRAIGHT.fits(before, machine, chosen) is None
         same_results(before, staging.STRAIGHT.apply(before, Decision(machine, chosen)))
 

@@ -48,8 +48,8 @@ def _repeats(lower: loops.Expr, upper: loops.Expr) -> bool:
 
 def _loop(s: loops.For, taken: set[str]) -> loops.Stmt:
     """The loop, in two variants if there is one divisor that it does not change."""
-    divisors = dict.fromkeys(_scalar(e.b) for x in traverse.walk_stmt(s.body) for top in traverse.expressions(x)
-                             for e in traverse.walk_expr(top) if _divides(e) and _fixed(_scalar(e.b), s))
+    divisors = dict.fromkeys(traverse.repeated(e.b) for x in traverse.walk_stmt(s.body) for top in traverse.expressions(x)
+                             for e in traverse.walk_expr(top) if _divides(e) and _fixed(traverse.repeated(e.b), s))
     if len(divisors) != 1:
         return s
     d = next(iter(divisors))
@@ -59,7 +59,7 @@ def _loop(s: loops.For, taken: set[str]) -> loops.Stmt:
     value = loops.Load(array, (loops.const(0),), d.dtype)
 
     def on_expr(e: loops.Expr) -> loops.Expr:
-        if not _divides(e) or _scalar(e.b) != d:
+        if not _divides(e) or traverse.repeated(e.b) != d:
             return e
         factor = value if e.b.lanes == 1 else loops.Broadcast(value, e.b.lanes, d.dtype)
         return loops.Binary("*", e.a, factor, e.dtype, e.lanes)
@@ -72,11 +72,6 @@ def _loop(s: loops.For, taken: set[str]) -> loops.Stmt:
 
 def _divides(e: loops.Expr) -> TypeGuard[loops.Binary]:
     return isinstance(e, loops.Binary) and e.op == "/" and e.dtype.is_float and e.dtype.bits in EXPONENTS
-
-
-def _scalar(e: loops.Expr) -> loops.Expr:
-    """What a vector repeats."""
-    return e.a if isinstance(e, loops.Broadcast) else e
 
 
 def _fixed(d: loops.Expr, s: loops.For) -> bool:

@@ -187,7 +187,7 @@ def _nest(s: loops.Stmt) -> _Nest | None:
 
 
 def _is_number(e: loops.Expr) -> bool:
-    return isinstance(e.a if isinstance(e, loops.Broadcast) else e, loops.Const)
+    return isinstance(traverse.repeated(e), loops.Const)
 
 
 def _happen(e: loops.Expr) -> Iterator[loops.Load]:

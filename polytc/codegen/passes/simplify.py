@@ -162,7 +162,7 @@ def _nothing(e: loops.Load) -> loops.Expr:
 
 def _decided(cond: loops.Expr) -> bool | None:
     """The value that a condition has in all lanes, if it is known."""
-    cond = cond.a if isinstance(cond, loops.Broadcast) else cond
+    cond = traverse.repeated(cond)
     return bool(cond.value) if isinstance(cond, loops.Const) else None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import loops, prefetch
+from polytc.codegen import loops, prefetch, traverse
 from polytc.codegen.passes import unrolling
 from polytc.machine import Machine
 from polytc.program.words import Dot
@@ -97,7 +97,7 @@ def zeros_of(s: loops.Stmt, machine: Machine) -> list[loops.Store]:
 
 
 def _is_zero(e: loops.Expr) -> bool:
-    value = e.a if isinstance(e, loops.Broadcast) else e
+    value = traverse.repeated(e)
     return isinstance(value, loops.Const) and value.value == 0
 
 

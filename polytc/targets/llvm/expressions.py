@@ -121,7 +121,7 @@ def _cut_quotient(body: Body, e: loops.Expr, signed: bool) -> ir.Value | None:
 
 def _scalar(e: loops.Expr) -> loops.Expr:
     """What a vector repeats, if it is said so."""
-    return e.a if isinstance(e, loops.Broadcast) else replace(e, lanes=1) if isinstance(e, loops.Const) else e
+    return replace(e, lanes=1) if isinstance(e, loops.Const) else traverse.repeated(e)
 
 
 def _by_number(body: Body, e: loops.Binary, a: ir.Value) -> ir.Value | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 
 Ends: TypeAlias = tuple[float, float]
 """The least and the largest value."""
@@ -40,7 +40,7 @@ def is_number(e: loops.Expr) -> bool:
 
 def is_zero(e: loops.Expr) -> bool:
     """Is it 0 and not -0?"""
-    inside = e.a if isinstance(e, loops.Broadcast) else e
+    inside = traverse.repeated(e)
     return isinstance(inside, loops.Const) and inside.value == 0 and math.copysign(1.0, inside.value) > 0
 
 
