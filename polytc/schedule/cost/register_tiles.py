@@ -10,6 +10,7 @@ share what they read.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -192,10 +193,11 @@ def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, 
     high, wide = grid
     far = [_far(a, last, steps, machine) for a in accesses[1:]]
     single = [_single(a, vector, reduced, lanes, machine) for a in accesses[1:]]
+    moves = [(jam is not None and a.stride(jam) != 0, a.stride(vector) != 0) for a in accesses[1:]]
 
+    @functools.cache
     def tile(m: int, n: int) -> float:
-        loads = [(m if jam is not None and a.stride(jam) != 0 else 1) * (n if a.stride(vector) != 0 else 1)
-                 for a in accesses[1:]]
+        loads = [(m if down else 1) * (n if along else 1) for down, along in moves]
         busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
         misses = sum(x * costs.miss for x, scattered in zip(loads, far, strict=True) if scattered)
         step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * costs.load + misses
@@ -243,8 +245,14 @@ def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple
 
     single = [_single(a, vector, tuple(i for i, _ in box), lanes, machine) for a in accesses[1:]]
 
+    @functools.cache
+    def distinct(jam: str | None, m: int) -> list[int]:
+        return [_distinct(a, jam, m, box) for a in accesses[1:]]
+
+    @functools.cache
     def tile(jam: str | None, m: int, n: int) -> float:
-        vectors = [(n if a.stride(vector) != 0 else 1) * _distinct(a, jam, m, box) for a in accesses[1:]]
+        vectors = [(n if a.stride(vector) != 0 else 1) * places
+                   for a, places in zip(accesses[1:], distinct(jam, m), strict=True)]
         busy = sum(v * c for v, c in zip(vectors, single, strict=True)) / machine.load_ports
         kept = m * n + sum(v for v, a in zip(vectors, accesses[1:], strict=True) if a.stride(vector) != 0)
         again = max(0, kept - machine.vector_registers)

@@ -22,9 +22,13 @@ class AccessStrides:
     width: int
     strides: tuple[tuple[str, int | None], ...]
 
+    @functools.cached_property
+    def _by_index(self) -> dict[str, int | None]:
+        return dict(self.strides)
+
     def stride(self, index: str) -> int | None:
         """0 if the access does not depend on the index."""
-        return next((stride for i, stride in self.strides if i == index), 0)
+        return self._by_index.get(index, 0)
 
 
 def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, ...]:
