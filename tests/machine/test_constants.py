@@ -32,7 +32,7 @@ CONSTANTS = {
     "codegen/passes/loop_versioning.py": {"LARGEST": TEXT, "LONGEST": TEXT},
     "codegen/passes/reciprocal.py": {"EXPONENTS": EXACT},
     "codegen/passes/register_transpose.py": {"FEWEST": SHAPE, "WIDEST": SHAPE},
-    "codegen/passes/rerolling.py": {"MOST": TEXT, "FUNCTION": TEXT, "ROWS": SHAPE},
+    "codegen/passes/rerolling.py": {"MOST": TEXT, "FUNCTION": TEXT, "ROWS": SHAPE, "TOGETHER": SHAPE},
     "codegen/passes/simplify.py": {"_ONE": EXACT, "SMALL": EXACT},
     "codegen/passes/strip_mining.py": {"SIDE_BY_SIDE": SHAPE, "PAIR": SHAPE},
     "codegen/passes/tile_promotion.py": {"ROOM": TEXT},
