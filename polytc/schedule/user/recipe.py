@@ -14,7 +14,10 @@ from polytc.poly import scop as polyhedra
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.schedule import tree
-from polytc.schedule.user import completion, copies, extents, loopnest, pseudocode, reading, saved
+from polytc.schedule.user import completion, extents, loopnest, pseudocode, reading, saved
+from polytc.schedule.user.changes import copies, listed
+from polytc.schedule.user.changes.listed import Change
+from polytc.schedule.user.changes.pieces import Piece
 from polytc.schedule.user.directives import caching
 from polytc.schedule.user.saved import Saved
 from polytc.schedule.user.steps import Steps, by_tensor
@@ -30,17 +33,17 @@ class Recipe(Steps):
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A, B, schedule=s)
 
     A loop is named by a statement in it and what that statement calls it: an index, or what a transformation made of one
-    ('i.0', 'i.1'). exact: nothing is added when it is compiled. copied: what
-    statements have copies of, in the program `base`. machine_of: the machine of a target, by the target's name.
+    ('i.0', 'i.1'). exact: nothing is added when it is compiled. changes: what was
+    done to the program `base`, copies for instance. machine_of: the machine of a target, by the target's name.
     """
 
     exact: bool = False
-    copied: tuple[copies.Copy, ...] = ()
+    changes: tuple[Change, ...] = ()
     base: pr.Program | None = None
     machine_of: Callable[[Any], Machine] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.program, self.body, self.steps, self.exact, self.copied, self.base, self.machine_of)
+        return _again, (self.program, self.body, self.steps, self.exact, self.changes, self.base, self.machine_of)
 
     @by_tensor
     def cache(self, statement: str, tensor: str, at: str | None = None, space: str = "local") -> Recipe:
@@ -70,10 +73,10 @@ class Recipe(Steps):
         each = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
         body = caching.place(self.body, statement, make, depth, values, lambda loop: _first(loop, statement, instances), each)
         made = replace(start(program), exact=self.exact, steps=self.steps, base=self.base or self.program,
-                       copied=(*self.copied, wanted), machine_of=self.machine_of)
+                       changes=(*self.changes, wanted), machine_of=self.machine_of)
         return made.step(f"cache {tensor} of {statement}" + (f" at {at}" if at is not None else ""), body)
 
-    def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[copies.Piece, ...]:
+    def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[Piece, ...]:
         """What there is a copy for each value of: the loops outside over work-groups, or items too, that elements do not tell.
 
         depth: loops around the copy.
@@ -83,7 +86,7 @@ class Recipe(Steps):
         found = []
         for loop in loopnest.loops(self.body, statement)[:depth]:
             mapped = kinds.is_group(loop.kind) or items and kinds.is_item(loop.kind)
-            piece = copies.Piece.of(next(r.value for r in loop.rows if r.statement == statement)) if mapped else None
+            piece = Piece.of(next(r.value for r in loop.rows if r.statement == statement)) if mapped else None
             found += [piece] if piece is not None and piece.index not in used else []
         return tuple(found)
 
@@ -106,7 +109,7 @@ class Recipe(Steps):
 
     def yaml(self) -> str:
         """The schedule tree in isl's YAML, which `polytc.compile(schedule=...)` takes as it is, without adding to it."""
-        return str(Saved(f"{self.schedule}\n", True, self.copied, self.steps))
+        return str(Saved(f"{self.schedule}\n", True, self.changes, self.steps))
 
     def save(self, path: str | Path) -> None:
         """Write the YAML to a file."""
@@ -124,7 +127,7 @@ class Recipe(Steps):
     def read(self, text: str) -> Recipe:
         """The schedule of a YAML text, for this program; see `load`."""
         written, given = self.base or self.program, saved.read(text)
-        made = replace(start(copies.applied(written, given.copies), self.exact), base=written, copied=given.copies,
+        made = replace(start(listed.applied(written, given.changes), self.exact), base=written, changes=given.changes,
                        machine_of=self.machine_of)
         found = made.bounded(lambda: tree.from_yaml(given.tree, made.scop, made.deps))
         return replace(made, body=reading.body(found.tree, made.program), steps=given.steps)
@@ -157,8 +160,8 @@ def _first(loop: loopnest.NamedLoop, statement: str, instances: extents.Domains)
 
 def _again(program: pr.Program, body: loopnest.Body, steps: tuple[str, ...], *rest: Any) -> Recipe:
     """A copied or unpickled recipe: what isl computed of its program is computed again."""
-    exact, copied, base, machine_of = rest
-    return replace(start(program, exact), body=body, steps=steps, copied=copied, base=base, machine_of=machine_of)
+    exact, changes, base, machine_of = rest
+    return replace(start(program, exact), body=body, steps=steps, changes=changes, base=base, machine_of=machine_of)
 
 
 def start(program: pr.Program, exact: bool = False) -> Recipe:

@@ -2,14 +2,12 @@
 
     S1: C[i,j] += A[i,k]*B[k,j]   ->   S1_A: A_S1[i,k] = A[i,k];  S1: C[i,j] += A_S1[i,k]*B[k,j]
 
-A saved schedule lists its copies, `S1 A 0,1` (schedule.user.saved), so that its text is enough to make the program again.
-Iterations that run at once have copies of their own where several use one element: `S1 A 0,1 j/16` has one for each value of
-j // 16.
+A saved schedule lists it as `cache S1 A 0,1` (schedule.user.saved). Iterations that run at once have copies of their own where
+several use one element: `cache S1 A 0,1 j/16` has one for each value of j // 16.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from polytc import errors
@@ -19,48 +17,7 @@ from polytc.program.affine import affine, interval
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-
-
-@dataclass(frozen=True)
-class Piece:
-    """The value index // divisor % modulus of a loop, without the remainder if modulus is 0."""
-
-    index: str
-    divisor: int = 1
-    modulus: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.divisor}" + (f"%{self.modulus}" if self.modulus else "")
-
-    @property
-    def value(self) -> pr.Expr:
-        value: pr.Expr = pr.Index(self.index)
-        if self.divisor != 1:
-            value = pr.Binary("//", value, pr.Const(self.divisor, I64), I64)
-        return pr.Binary("%", value, pr.Const(self.modulus, I64), I64) if self.modulus else value
-
-    @staticmethod
-    def of(value: pr.Expr) -> Piece | None:
-        """The piece that has this value."""
-        match value:
-            case pr.Index(name=index):
-                return Piece(index)
-            case pr.Binary("//", pr.Index(name=index), pr.Const(value=divisor)):
-                return Piece(index, int(divisor))
-            case pr.Binary("%", inside, pr.Const(value=modulus)) if (whole := Piece.of(inside)) and not whole.modulus:
-                return replace(whole, modulus=int(modulus))
-            case _:
-                return None
-
-    @staticmethod
-    def read(text: str) -> Piece | None:
-        """The piece that prints so."""
-        found = re.fullmatch(r"([^/%]+)/([1-9]\d*)(?:%([1-9]\d*))?", text)
-        return Piece(found[1], int(found[2]), int(found[3] or 0)) if found else None
-
-    def range(self, lower: int, upper: int) -> tuple[int, int]:
-        """The half-open range of its values, of an index in lower..upper-1."""
-        return (0, self.modulus) if self.modulus else (lower // self.divisor, (upper - 1) // self.divisor + 1)
+from polytc.schedule.user.changes.pieces import Piece
 
 
 @dataclass(frozen=True)
@@ -75,24 +32,21 @@ class Copy:
 
     def __str__(self) -> str:
         order = ",".join(map(str, self.order)) or ("-" if self.each else "")
-        return " ".join([f"{self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
+        return " ".join([f"cache {self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
+
+    def apply(self, program: pr.Program) -> pr.Program:
+        """The program with the copy."""
+        return apply(program, self)[0]
 
     @staticmethod
     def read(text: str) -> Copy | None:
-        """The copy that prints so."""
+        """The copy that prints so, behind `cache`."""
         statement, tensor, order, *each = [*text.split(), "", "", ""][:max(3, len(text.split()))]
         pieces = tuple(map(Piece.read, each))
         numbers = [] if order in ("", "-") else order.split(",")
         if not tensor or None in pieces or not all(map(str.isdecimal, numbers)):
             return None
         return Copy(statement, tensor, tuple(map(int, numbers)), tuple(p for p in pieces if p is not None))
-
-
-def applied(program: pr.Program, wanted: tuple[Copy, ...]) -> pr.Program:
-    """The program with the copies. Raises E707, E708."""
-    for c in wanted:
-        program = apply(program, c)[0]
-    return program
 
 
 def apply(program: pr.Program, c: Copy) -> tuple[pr.Program, pr.Statement]:
