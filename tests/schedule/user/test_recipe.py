@@ -179,7 +179,7 @@ def test_copies_of_stencils_guards_and_gathers() -> None:
 
 def test_what_cannot_be_copied() -> None:
     assert "did you mean `A`?" in refusal(lambda: matmul().cache("S1", "a"), "E707")
-    assert "it reads A, B" in refusal(lambda: matmul().cache("S1", "C"), "E707")
+    assert "it reads A, B" in refusal(lambda: matmul().cache("S1", "W"), "E707")
     assert "no space 'shared'" in refusal(lambda: matmul().cache("S1", "A", space="shared"), "E708")
     assert "S1 writes X where S1 reads it" in refusal(lambda: seidel().cache("S1", "X"), "E708")
     assert "there is no statement 'S9'" in refusal(lambda: matmul().read('changes:\n- "cache S9 A 0,1"\n'), "E707")

@@ -7,7 +7,9 @@ from typing import Protocol
 
 from polytc import errors
 from polytc.program import program as pr
+from polytc.schedule.user.changes.accumulators import Accumulator
 from polytc.schedule.user.changes.copies import Copy
+from polytc.schedule.user.changes.partial_sums import PartialSums
 
 
 class Change(Protocol):
@@ -18,7 +20,7 @@ class Change(Protocol):
         ...
 
 
-CHANGES: Mapping[str, Callable[[str], Change | None]] = {"cache": Copy.read}
+CHANGES: Mapping[str, Callable[[str], Change | None]] = {"cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read}
 """First word -> what reads the rest of the line; None for what is none."""
 
 

@@ -63,7 +63,7 @@ def fixed(index: str, values: Iterable[pr.Expr]) -> int:
         piece, form = Piece.of(value), linear(value)
         if piece is not None and piece.index == index:
             found.append(piece)
-        elif form is not None and form.index == index and abs(form.coefficient(index)) == 1:
+        elif form is not None and [(i, abs(c)) for i, c in form.terms] == [(index, 1)]:
             return 1
     for p in sorted(found, key=lambda p: (-p.divisor, p.modulus)):
         whole = p.divisor * p.modulus

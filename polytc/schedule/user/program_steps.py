@@ -1,0 +1,178 @@
+"""Steps that change the program: they add statements, or take some away, and say where these run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from polytc import errors
+from polytc.machine import Machine
+from polytc.poly import dependences
+from polytc.poly import scop as polyhedra
+from polytc.program import kinds
+from polytc.program import program as pr
+from polytc.schedule.user import extents, loopnest
+from polytc.schedule.user.changes import accumulators, copies, elements, partial_sums
+from polytc.schedule.user.changes.elements import Told
+from polytc.schedule.user.changes.listed import Change
+from polytc.schedule.user.changes.pieces import Piece
+from polytc.schedule.user.directives import caching, placing
+from polytc.schedule.user.loopnest import Body
+from polytc.schedule.user.steps import Steps, by_tensor
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramSteps(Steps):
+    """Steps over a program that they may change. exact: nothing is added when it is compiled. changes: what was done to the
+    program `base`, copies for instance. machine_of: the machine of a target, by the target's name."""
+
+    exact: bool = False
+    changes: tuple[Change, ...] = ()
+    base: pr.Program | None = None
+    machine_of: Callable[[Any], Machine] | None = None
+
+    def changed(self, change: Change, program: pr.Program, what: str, body: Body) -> Self:
+        """The loops `body` of the changed program as the next step. Raises IllegalTransform."""
+        scop = polyhedra.extract(program)
+        made = replace(self, program=program, scop=scop, deps=dependences.analyse(scop), base=self.base or self.program,
+                       changes=(*self.changes, change))
+        return made.step(what, body)
+
+    @by_tensor
+    def cache(self, statement: str, tensor: str, at: str | None = None, space: str = "local") -> Self:
+        """Let a statement read a copy of a tensor, which a statement of its own makes: `S1_A` makes `A_S1` for S1.
+
+            for i.0: for i.1: S1 reads A   ->   for i.0: { for i: S1_A copies what i.0 reads;  for i.1: S1 reads the copy }
+
+        at: the loop around the statement in each of whose iterations the copy is made, each element when it is first read;
+        None: all of it before the outermost loop. space: 'local' keeps the order of the dimensions; where each iteration of
+        the loops outside uses elements of its own, code generation keeps only these, in memory of the thread (or private
+        memory of a work-item). 'packed' has the dimensions in the order in which the loops walk them, the innermost last.
+        Inside of loops that are bound to a GPU's grid each work-group has a copy of its own, and with 'private' each item.
+        Elements that one vector or register tile uses stay in registers without being asked for.
+        Of what the statement writes, the copy is the one that it writes to: see `accumulate`.
+        Raises E707 for what the statement does not read, E708 where it changes meanwhile, E701 where a read would come first.
+        """
+        if space not in ("local", "packed", "private"):
+            raise errors.fail("E708", f"there is no space {space!r} for copies", notes=[
+                "the spaces are local, packed and private; what a register tile uses is in registers without being asked for"])
+        if any(s.name == statement and s.target == tensor for s in self.program.statements) and space != "packed":
+            return self.accumulate(statement, at)
+        depth = 0 if at is None else loopnest.depth(self.body, statement, at) + 1
+        loopnest.loops(self.body, statement)
+        rank = len(self.program.tensor(tensor).shape) if tensor in {t.name for t in self.program.tensors} else 0
+        order = self._walked(statement, tensor) if space == "packed" else tuple(range(rank))
+        wanted = copies.Copy(statement, tensor, order, self._apart(statement, tensor, depth, space == "private"))
+        program, make = copies.apply(self.program, wanted)
+        values = copies.source(program.statement(statement), make, make.target)
+        instances = extents.domains(self.scop)
+        each = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
+        body = caching.place(self.body, statement, make, depth, values, lambda loop: _first(loop, statement, instances), each)
+        return self.changed(wanted, program, f"cache {tensor} of {statement}" + _at(at), body)
+
+    def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[Piece, ...]:
+        """What there is a copy for each value of: the loops outside over work-groups, or items too, that elements do not tell.
+
+        depth: loops around the copy.
+        """
+        reads = [r for s in self.program.statements if s.name == statement for r in pr.reads(s) if r.tensor == tensor]
+        used = {e.name for r in reads for e in pr.walk(r) if isinstance(e, pr.Index)}
+        found = []
+        for loop in loopnest.loops(self.body, statement)[:depth]:
+            mapped = kinds.is_group(loop.kind) or items and kinds.is_item(loop.kind)
+            piece = Piece.of(next(r.value for r in loop.rows if r.statement == statement)) if mapped else None
+            found += [piece] if piece is not None and piece.index not in used else []
+        return tuple(found)
+
+    def _walked(self, statement: str, tensor: str) -> tuple[int, ...]:
+        """The tensor's dimensions in the order in which the loops around the statement walk them."""
+        reads = [r for r in pr.reads(self.program.statement(statement)) if r.tensor == tensor]
+        around = loopnest.loops(self.body, statement)
+        values = [next(r.value for r in x.rows if r.statement == statement) for x in around]
+        depths = {e.name: n for n, value in enumerate(values) for e in pr.walk(value) if isinstance(e, pr.Index)}
+
+        def innermost(d: int) -> int:
+            return max((depths[e.name] for e in pr.walk(reads[0].subscripts[d]) if isinstance(e, pr.Index)), default=-1)
+        return tuple(sorted(range(len(reads[0].subscripts)), key=innermost)) if reads else ()
+
+    # ---- sums
+
+    @by_tensor
+    def accumulate(self, statement: str, at: str | None = None) -> Self:
+        """Let a statement add up into a tensor of its own, which another one stores: `S1_store` stores `C_S1` of S1 into C.
+
+            for i: for k: S1 adds to C   ->   for i: { S1_init;  for k: S1 adds to C_S1;  S1_store }          at i
+
+        at: the loop in each of whose iterations the elements are begun, finished and stored; None: the innermost one outside
+        of all that are summed over. Where each iteration has elements of its own they are kept in registers, or in memory of
+        the thread or the group. The initialisation moves there; an update of what has values already begins with
+        `S1_load`. Raises E708 for a loop that is summed over, for statements in a `for` loop, with ranges in memory or
+        conditions that decide which elements they write, IllegalTransform where others need the elements meanwhile.
+        """
+        loopnest.loops(self.body, statement)
+        found = accumulators.accumulate(self.program, statement)
+        s = found.program.statement(statement)
+        told = elements.told(s, found.last.subscripts)
+        depth = (placing.depth_known(self.body, statement, told) if at is None else
+                 loopnest.depth(self.body, statement, at) + 1)
+        body = placing.beside(self.body, statement, found.last, depth, told, after=True)
+        if found.first is not None:
+            body = _ahead(body, statement, found.first, depth, elements.told(s, found.first.subscripts))
+        return self.changed(accumulators.Accumulator(statement), found.program, f"accumulate {statement}{_at(at)}", body)
+
+    @by_tensor
+    def rfactor(self, statement: str, loop: str) -> Self:
+        """Add up in two stages: a partial result for each iteration of a loop, and these together (`S1_part` makes `C_part`).
+
+            for i: for k.0: for k.1: S1 adds to C[i]
+            ->  for i: { for k.0: { S1_part_init;  for k.1: S1_part adds to C_part[k.0,i] };  for k.0: S1 adds them up }
+
+        loop: over a piece of an index that is summed over; its iterations no longer depend on each other. The second stage runs
+        in the loops outside of all that are summed over. Sums of floats are associated anew. Raises E708 for a loop that is not
+        summed over or that was skewed, for assignments, `precise` programs, statements in a `for` loop, with ranges in
+        memory or conditions that decide which elements they write, IllegalTransform where others need the sum meanwhile.
+        """
+        around = loopnest.loops(self.body, statement)
+        at = loopnest.depth(self.body, statement, loop)
+        value = around[at].value(statement)
+        piece = Piece.of(value)
+        if piece is None:
+            raise errors.fail("E708", f"{loop} runs over {pr.format_expr(value)}: no piece of an index for partial sums",
+                              notes=["split the loop over the index, and name one of the two"])
+        found = partial_sums.stage(self.program, statement, piece)
+        cell = found.begin.subscripts
+        both = elements.told(found.part, cell)
+        told = replace(both, values=tuple(v for v in both.values if v[0] != piece.value))
+        part, body = found.part.name, placing.renamed(self.body, statement, found.part.name)
+        # the partial results are begun inside of the loop, where it stands outside of what is summed over in it
+        begun = placing.beside(body, part, found.begin, placing.depth_known(body, part, both), both, after=False)
+        body = placing.beside(begun, part, found.whole, placing.depth_known(body, part, told), both, after=True)
+        return self.changed(partial_sums.PartialSums(statement, piece), found.program, f"rfactor {statement} over {loop}", body)
+
+
+def _ahead(body: Body, statement: str, first: pr.Statement, depth: int, told: Told) -> Body:
+    """The nest with a statement's initialisation in its outermost loops, before all that these run of it."""
+    names = loopnest.statements(body)
+    if first.name in names:
+        inside = loopnest.shared(body, first.name, statement) >= depth
+        if inside and names.index(first.name) < names.index(statement):
+            return body
+        body = placing.without(body, first.name)
+    return placing.beside(body, statement, first, depth, told, after=False)
+
+
+def _at(loop: str | None) -> str:
+    return f" at {loop}" if loop is not None else ""
+
+
+def _first(loop: loopnest.NamedLoop, statement: str, instances: extents.Domains) -> int:
+    """The first iteration of a loop around a statement, in which an element is copied that the loop does not choose. Raises
+    E412 where that depends on sizes."""
+    found = extents.first(loop, statement, instances)
+    if found is None:
+        low, _ = extents.texts(loop, instances)
+        raise errors.fail("E412", f"the loop {loop.title} begins at {low}, which depends on the sizes: there is no first "
+                          f"iteration for the copy for {statement}", notes=[
+                              "make the copy outside of that loop, or fix the sizes"])
+    return found
