@@ -63,6 +63,12 @@ def bounded(loop: NamedLoop, instances: Domains) -> bool:
     return found is None or bool(found[1].sub(found[0]).max_val().is_int())
 
 
+def constant(loop: NamedLoop, instances: Domains) -> bool:
+    """Does the loop run from one number to another, whatever the sizes?"""
+    found = _ends(loop, instances) if instances.names else None
+    return found is None or all(len({str(aff) for _, aff in _pieces(end)}) == 1 and _pieces(end)[0][1].is_cst() for end in found)
+
+
 def _ends(loop: NamedLoop, instances: Domains) -> tuple[islpy.PwAff, islpy.PwAff] | None:
     """The first and the last iteration of the loop, by the sizes."""
     ends = [islpy.Map.from_pw_aff(_values(r, *instances.of[r.statement])).range() for r in loop.rows

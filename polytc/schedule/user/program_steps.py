@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from polytc.poly import scop as polyhedra
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.schedule.user import extents, loopnest
-from polytc.schedule.user.changes import accumulators, copies, elements, partial_sums
+from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling
 from polytc.schedule.user.changes.elements import Told
 from polytc.schedule.user.changes.listed import Change
 from polytc.schedule.user.changes.pieces import Piece
@@ -32,11 +32,11 @@ class ProgramSteps(Steps):
     base: pr.Program | None = None
     machine_of: Callable[[Any], Machine] | None = None
 
-    def changed(self, change: Change, program: pr.Program, what: str, body: Body) -> Self:
+    def changed(self, changes: Sequence[Change], program: pr.Program, what: str, body: Body) -> Self:
         """The loops `body` of the changed program as the next step. Raises IllegalTransform."""
         scop = polyhedra.extract(program)
         made = replace(self, program=program, scop=scop, deps=dependences.analyse(scop), base=self.base or self.program,
-                       changes=(*self.changes, change))
+                       changes=(*self.changes, *changes))
         return made.step(what, body)
 
     @by_tensor
@@ -57,7 +57,8 @@ class ProgramSteps(Steps):
         if space not in ("local", "packed", "private"):
             raise errors.fail("E708", f"there is no space {space!r} for copies", notes=[
                 "the spaces are local, packed and private; what a register tile uses is in registers without being asked for"])
-        if any(s.name == statement and s.target == tensor for s in self.program.statements) and space != "packed":
+        s = next((s for s in self.program.statements if s.name == statement), None)
+        if s is not None and s.target == tensor and space != "packed" and tensor not in {r.tensor for r in pr.reads(s)}:
             return self.accumulate(statement, at)
         depth = 0 if at is None else loopnest.depth(self.body, statement, at) + 1
         loopnest.loops(self.body, statement)
@@ -68,8 +69,8 @@ class ProgramSteps(Steps):
         values = copies.source(program.statement(statement), make, make.target)
         instances = extents.domains(self.scop)
         each = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
-        body = caching.place(self.body, statement, make, depth, values, lambda loop: _first(loop, statement, instances), each)
-        return self.changed(wanted, program, f"cache {tensor} of {statement}" + _at(at), body)
+        body = caching.place(self.body, statement, make, depth, values, lambda loop: _first(loop, statement, instances, f"for the copy for {statement}"), each)
+        return self.changed([wanted], program, f"cache {tensor} of {statement}" + _at(at), body)
 
     def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[Piece, ...]:
         """What there is a copy for each value of: the loops outside over work-groups, or items too, that elements do not tell.
@@ -119,7 +120,7 @@ class ProgramSteps(Steps):
         body = placing.beside(self.body, statement, found.last, depth, told, after=True)
         if found.first is not None:
             body = _ahead(body, statement, found.first, depth, elements.told(s, found.first.subscripts))
-        return self.changed(accumulators.Accumulator(statement), found.program, f"accumulate {statement}{_at(at)}", body)
+        return self.changed([accumulators.Accumulator(statement)], found.program, f"accumulate {statement}{_at(at)}", body)
 
     @by_tensor
     def rfactor(self, statement: str, loop: str) -> Self:
@@ -148,7 +149,55 @@ class ProgramSteps(Steps):
         # the partial results are begun inside of the loop, where it stands outside of what is summed over in it
         begun = placing.beside(body, part, found.begin, placing.depth_known(body, part, both), both, after=False)
         body = placing.beside(begun, part, found.whole, placing.depth_known(body, part, told), both, after=True)
-        return self.changed(partial_sums.PartialSums(statement, piece), found.program, f"rfactor {statement} over {loop}", body)
+        return self.changed([partial_sums.PartialSums(statement, piece)], found.program, f"rfactor {statement} over {loop}", body)
+
+    # ---- statements less and more
+
+    def inline(self, tensor: str) -> Self:
+        """Compute a temporary where it is read, as often as it is read.
+
+            for i: S1 makes T[i];  for i: S2 reads T[i], T[i+1]   ->   for i: S2 reads what T[i] and T[i+1] are made of
+
+        tensor: the temporary, or the statement that makes it. Raises E707 for an unknown one, E708 for what is no temporary,
+        has more than one assignment, is read where it may have no element, or is made of what changes meanwhile.
+        """
+        known = loopnest.statements(self.body)
+        tensor = self.program.statement(tensor).target if tensor in known else tensor
+        program = inlining.inline(self.program, tensor)
+        maker = next(s.name for s in self.program.statements if s.target == tensor)
+        return self.changed([inlining.Inline(tensor)], program, f"inline {tensor}", placing.without(self.body, maker))
+
+    @by_tensor
+    def peel(self, statement: str, loop: str, count: int = 1) -> Self:
+        """Run the first iterations of a loop before the others, in a loop of their own: `S1_head` runs what S1 would.
+
+            for i in 0:n: S1   ->   for i in 0:1: S1_head;  for i in 1:n: S1
+
+        count: how many iterations. All statements in the loop come apart so. Raises E412 for a loop that begins where an open size
+        says, E708 for a bad count, one that leaves no iterations to a
+        statement, a loop that was skewed or shifted, and statements whose instances run in the order of their
+        indices.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 1 << 31:
+            raise errors.fail("E708", f"{count!r} is no number of iterations", notes=["give a positive integer"])
+        at = loopnest.depth(self.body, statement, loop)
+        found = loopnest.loops(self.body, statement)[at]
+        instances = extents.domains(self.scop)
+        firsts = [_first(found, r.statement, instances, f"to peel {r.statement}") for r in found.rows]
+        program, changes, names = self.program, list[Change](), dict[str, str]()
+        for r in found.rows:
+            piece = Piece.of(r.value)
+            if piece is None:
+                raise errors.fail("E708", f"{r.name} of {r.statement} runs over {pr.format_expr(r.value)}: no piece of an index",
+                                  notes=["peel the loop before it is skewed or shifted"])
+            wanted = peeling.Peel(r.statement, piece, min(firsts) + count)
+            low, high = extents.of(replace(found, rows=(r,)), instances)
+            if not low < wanted.bound < high:
+                raise errors.fail("E708", f"{r.statement} runs in {r.name} from {low} to {high - 1}: before and after iteration "
+                                  f"{wanted.bound} there must be some", notes=["peel fewer, or distribute the loop first"])
+            program, names[r.statement] = peeling.peel(program, wanted)
+            changes.append(wanted)
+        return self.changed(changes, program, f"peel {count} of {loop}", placing.twice(self.body, statement, at, names))
 
 
 def _ahead(body: Body, statement: str, first: pr.Statement, depth: int, told: Told) -> Body:
@@ -166,13 +215,11 @@ def _at(loop: str | None) -> str:
     return f" at {loop}" if loop is not None else ""
 
 
-def _first(loop: loopnest.NamedLoop, statement: str, instances: extents.Domains) -> int:
-    """The first iteration of a loop around a statement, in which an element is copied that the loop does not choose. Raises
-    E412 where that depends on sizes."""
+def _first(loop: loopnest.NamedLoop, statement: str, instances: extents.Domains, what: str) -> int:
+    """The first iteration of a loop around a statement. what: is to be done in it. Raises E412 where it depends on sizes."""
     found = extents.first(loop, statement, instances)
     if found is None:
         low, _ = extents.texts(loop, instances)
         raise errors.fail("E412", f"the loop {loop.title} begins at {low}, which depends on the sizes: there is no first "
-                          f"iteration for the copy for {statement}", notes=[
-                              "make the copy outside of that loop, or fix the sizes"])
+                          f"iteration {what}", notes=["name a loop outside of it, or fix the sizes"])
     return found

@@ -48,6 +48,14 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
     match what:
         case "accumulate":
             return s.accumulate(a, draw.draw(st.sampled_from([None, loop])))
+        case "collapse":
+            return s.collapse(a, loop, other)
+        case "reverse":
+            return s.reverse(a, loop)
+        case "peel":
+            return s.peel(a, loop, size)
+        case "inline":
+            return s.inline(a)
         case "rfactor":
             return s.rfactor(a, loop)
         case "tile":
@@ -74,7 +82,7 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
 
 
 STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "cache",
-         "accumulate", "rfactor"]
+         "accumulate", "rfactor", "collapse", "reverse", "peel", "inline"]
 
 
 def transformed(program: Program, draw: st.DataObject) -> Recipe:

@@ -38,14 +38,21 @@ def plain(program: pr.Program, statement: str, what: str) -> pr.Statement:
 
 
 def initialisation(program: pr.Program, s: pr.Statement) -> pr.Statement | None:
-    """The statement that writes the identity before the update, if nothing touches the tensor in between."""
+    """The statement that writes the identity to the whole tensor before the update, if nothing touches that in between."""
     at = program.statements.index(s)
     for x in reversed(program.statements[:at]):
         if x.name == names.initialisation(s.name) and x.target == s.target and x.op is None and not x.loops:
-            return x
+            return x if _is_whole(x, program.tensor(s.target)) else None
         if s.target == x.target or s.target in {r.tensor for r in pr.reads(x)}:
             return None
     return None
+
+
+def _is_whole(s: pr.Statement, tensor: pr.Tensor) -> bool:
+    """Does the statement write each element once, one for each point of its box?"""
+    box = [(pr.Index(x.index), x.lower, x.upper) for x in s.ranges]
+    return not s.where and not s.bounds and box == [
+        (sub, low, low + extent) for sub, low, extent in zip(s.subscripts, tensor.lower, tensor.shape, strict=True)]
 
 
 def touched(program: pr.Program, s: pr.Statement, what: str) -> Elements:
@@ -93,7 +100,7 @@ def told(s: pr.Statement, cell: Sequence[pr.Expr]) -> Told:
         if form is None:
             values.append((sub, place))
         elif form[0]:
-            indices.setdefault(form[0], pr.Binary("-", place, pr.Const(form[1], I64), I64))
+            indices.setdefault(form[0], minus(place, form[1]))
     return Told(indices, tuple(values))
 
 
@@ -103,3 +110,8 @@ def shifted(e: pr.Expr) -> tuple[str, int] | None:
     if form is None or len(form.terms) > 1 or any(c != 1 for _, c in form.terms):
         return None
     return (form.terms[0][0] if form.terms else "", form.constant)
+
+
+def minus(e: pr.Expr, number: int) -> pr.Expr:
+    """The expression less a number."""
+    return pr.Binary("-", e, pr.Const(number, I64), I64) if number else e

@@ -9,7 +9,9 @@ from polytc import errors
 from polytc.program import program as pr
 from polytc.schedule.user.changes.accumulators import Accumulator
 from polytc.schedule.user.changes.copies import Copy
+from polytc.schedule.user.changes.inlining import Inline
 from polytc.schedule.user.changes.partial_sums import PartialSums
+from polytc.schedule.user.changes.peeling import Peel
 
 
 class Change(Protocol):
@@ -20,7 +22,8 @@ class Change(Protocol):
         ...
 
 
-CHANGES: Mapping[str, Callable[[str], Change | None]] = {"cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read}
+CHANGES: Mapping[str, Callable[[str], Change | None]] = {
+    "cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read, "peel": Peel.read, "inline": Inline.read}
 """First word -> what reads the rest of the line; None for what is none."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from polytc import errors
@@ -92,3 +93,17 @@ def renamed(body: Body, old: str, new: str) -> Body:
         return tuple(replace(r, statement=new) if r.statement == old else r for r in x.rows)
     return tuple(replace(n, statement=new if n.statement == old else n.statement) if isinstance(n, Leaf) else
                  replace(n, rows=rows(n), body=renamed(n.body, old, new)) for n in body)
+
+
+def twice(body: Body, statement: str, depth: int, names: Mapping[str, str]) -> Body:
+    """The nest with a copy before the node in the outermost `depth` loops of a statement. names: of the copy's statements."""
+    at = loopnest.child(body, statement)
+    node = body[at]
+    if depth == 0:
+        again: Body = (node,)
+        for old, new in names.items():
+            again = renamed(again, old, new)
+        return (*body[:at], *again, *body[at:])
+    assert isinstance(node, NamedLoop), "placing: no loop"
+    rows = (*node.rows, *(replace(r, statement=names[r.statement]) for r in node.rows if r.statement in names))
+    return (*body[:at], loopnest.loop(rows, twice(node.body, statement, depth - 1, names), node.kind), *body[at + 1:])
