@@ -13,7 +13,7 @@ from polytc.poly import scop as polyhedra
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.schedule.user import extents, loopnest
-from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling
+from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, windows
 from polytc.schedule.user.changes.elements import Told
 from polytc.schedule.user.changes.listed import Change
 from polytc.schedule.user.changes.pieces import Piece
@@ -52,6 +52,7 @@ class ProgramSteps(Steps):
         Inside of loops that are bound to a GPU's grid each work-group has a copy of its own, and with 'private' each item.
         Elements that one vector or register tile uses stay in registers without being asked for.
         Of what the statement writes, the copy is the one that it writes to: see `accumulate`.
+        Where iterations use elements of others too (`X[i+r]`, `X[2*i]`), each has a copy of its own of all that it uses.
         Raises E707 for what the statement does not read, E708 where it changes meanwhile, E701 where a read would come first.
         """
         if space not in ("local", "packed", "private"):
@@ -62,15 +63,70 @@ class ProgramSteps(Steps):
             return self.accumulate(statement, at)
         depth = 0 if at is None else loopnest.depth(self.body, statement, at) + 1
         loopnest.loops(self.body, statement)
+        what = f"cache {tensor} of {statement}{_at(at)}"
+        reads = [r for r in pr.reads(s) if r.tensor == tensor] if s is not None else []
+        if at is not None and space != "packed" and reads and windows.overlap(reads):
+            return self._windows(windows.Window(statement, tensor, self._each(statement, reads, depth, space)), depth, what)
         rank = len(self.program.tensor(tensor).shape) if tensor in {t.name for t in self.program.tensors} else 0
         order = self._walked(statement, tensor) if space == "packed" else tuple(range(rank))
         wanted = copies.Copy(statement, tensor, order, self._apart(statement, tensor, depth, space == "private"))
         program, make = copies.apply(self.program, wanted)
         values = copies.source(program.statement(statement), make, make.target)
-        instances = extents.domains(self.scop)
         each = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
-        body = caching.place(self.body, statement, make, depth, values, lambda loop: _first(loop, statement, instances, f"for the copy for {statement}"), each)
-        return self.changed([wanted], program, f"cache {tensor} of {statement}" + _at(at), body)
+        body = caching.place(self.body, statement, make, depth, values, self._firsts(statement), each)
+        return self.changed([wanted], program, what, body)
+
+    def compute_at(self, producer: str, statement: str, at: str) -> Self:
+        """Compute what a statement makes in each iteration of a loop around its reader, as much as is read there; what several
+        iterations read is computed in each of them.
+
+            for i: S1 makes T[i];  for i.0: for i.1: S2 reads T[i], T[i+1]
+            ->  for i.0: { for i: S2_T makes T_S2[i.0, i];  for i.1: S2 reads T_S2 }          at i.0
+
+        producer: the statement, an assignment or an update with its initialisation, or the tensor that it makes; at: the loop.
+        The producer goes where nobody else reads what it makes. To compute each element once, and keep it for the iterations
+        that follow, use `shift` and `fuse`. Raises E708 where the tensor has another maker too, is read where it may have no
+        element, or is made of what changes meanwhile, and for loops that were skewed, E412 where sizes that are open decide
+        how much is read.
+        """
+        statement, producer = self.called(statement), self.called(producer)
+        depth = loopnest.depth(self.body, statement, at) + 1
+        loopnest.loops(self.body, producer)
+        tensor = self.program.statement(producer).target
+        reads = [r for r in pr.reads(self.program.statement(statement)) if r.tensor == tensor]
+        wanted = windows.Window(statement, tensor, self._each(statement, reads, depth, "local"), recompute=True)
+        return self._windows(wanted, depth, f"compute {producer} at {at} of {statement}")
+
+    def _windows(self, wanted: windows.Window, depth: int, what: str) -> Self:
+        """The step that fills windows in the outermost loops of their reader."""
+        found = windows.apply(self.program, wanted)
+        each = dict(zip((p.value for p in wanted.each), found.each, strict=True))
+        body, kept = self.body, {x.name for x in found.program.statements}
+        for name in loopnest.statements(body):
+            body = body if name in kept else placing.without(body, name)
+        for make in found.made:
+            body = caching.place(body, wanted.statement, make, depth, {}, self._firsts(wanted.statement), each)
+        return self.changed([wanted], found.program, what, body)
+
+    def _firsts(self, statement: str) -> Callable[[loopnest.NamedLoop], int]:
+        """The first iteration of a loop around a statement."""
+        instances = extents.domains(self.scop)
+        return lambda loop: _first(loop, statement, instances, f"for the copy for {statement}")
+
+    def _each(self, statement: str, reads: Sequence[pr.Read], depth: int, space: str) -> tuple[Piece, ...]:
+        """What there is a window for each value of: the outermost loops over what subscripts have, and those that are bound to
+        groups, with 'private' also those that are bound to items. Raises E708 for a loop over no piece of an index."""
+        used = {i for r in reads for sub in r.subscripts for i in pr.index_names(sub)}
+        found = dict.fromkeys(self._apart(statement, reads[0].tensor, depth, space == "private") if reads else ())
+        for loop in loopnest.loops(self.body, statement)[:depth]:
+            value = loop.value(statement)
+            piece = Piece.of(value)
+            if piece is None and used & set(pr.index_names(value)):
+                raise errors.fail("E708", f"{loop.name(statement)} runs over {pr.format_expr(value)}: no piece of an index that "
+                                  "there could be a window for", notes=["cache before the loop is skewed or shifted"])
+            if piece is not None and piece.index in used:
+                found[piece] = None
+        return tuple(found)
 
     def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[Piece, ...]:
         """What there is a copy for each value of: the loops outside over work-groups, or items too, that elements do not tell.

@@ -48,6 +48,8 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
     match what:
         case "accumulate":
             return s.accumulate(a, draw.draw(st.sampled_from([None, loop])))
+        case "compute_at":
+            return s.compute_at(b, a, loop) if s.program.statement(b).target in reads else s
         case "collapse":
             return s.collapse(a, loop, other)
         case "reverse":
@@ -82,7 +84,7 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
 
 
 STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "cache",
-         "accumulate", "rfactor", "collapse", "reverse", "peel", "inline"]
+         "accumulate", "rfactor", "collapse", "reverse", "peel", "inline", "compute_at"]
 
 
 def transformed(program: Program, draw: st.DataObject) -> Recipe:

@@ -54,24 +54,31 @@ def apply(program: pr.Program, c: Copy) -> tuple[pr.Program, pr.Statement]:
 
     Raises E707 if the statement does not read the tensor, E708 where the order does not fit or the loop writes the tensor.
     """
-    s = next((x for x in program.statements if x.name == c.statement), None)
-    if s is None:
-        raise errors.fail("E707", f"there is no statement {c.statement!r}", notes=["the schedule asks for a copy for it"])
-    reads = [r for r in pr.reads(s) if r.tensor == c.tensor]
-    if not reads:
-        known = list(dict.fromkeys(r.tensor for r in pr.reads(s)))
-        notes = [n for n in (closest(c.tensor, known), f"it reads {', '.join(known) or 'nothing'}") if n]
-        raise errors.fail("E707", f"{s.name} does not read {c.tensor!r}", notes=notes)
+    s, reads, first = reader(program, c.statement, c.tensor)
     tensor = program.tensor(c.tensor)
     if sorted(c.order) != list(range(len(tensor.shape))):
         raise errors.fail("E708", f"{list(c.order)} is no order of the dimensions of {c.tensor}",
                           notes=["name each once, from 0"])
+    return _copied(program, s, tensor, reads, c, first)
+
+
+def reader(program: pr.Program, statement: str, tensor: str) -> tuple[pr.Statement, list[pr.Read], pr.Statement]:
+    """A statement that reads a tensor, its reads of it, and the statement before which copies for it are made. Raises E707 if it
+    does not read the tensor, E708 where a loop around it writes the tensor."""
+    s = next((x for x in program.statements if x.name == statement), None)
+    if s is None:
+        raise errors.fail("E707", f"there is no statement {statement!r}", notes=["the schedule asks for a copy for it"])
+    reads = [r for r in pr.reads(s) if r.tensor == tensor]
+    if not reads:
+        known = list(dict.fromkeys(r.tensor for r in pr.reads(s)))
+        notes = [n for n in (closest(tensor, known), f"it reads {', '.join(known) or 'nothing'}") if n]
+        raise errors.fail("E707", f"{s.name} does not read {tensor!r}", notes=notes)
     around = [x for x in program.statements if x is s or (s.loops and x.loops[:1] == s.loops[:1])]
-    writer = next((x.name for x in around if x.target == c.tensor), None)
+    writer = next((x.name for x in around if x.target == tensor), None)
     if writer is not None:
-        raise errors.fail("E708", f"{writer} writes {c.tensor} where {s.name} reads it: a copy would be out of date",
+        raise errors.fail("E708", f"{writer} writes {tensor} where {s.name} reads it: a copy would be out of date",
                           notes=["copy tensors that the loops around the statement do not change"])
-    return _copied(program, s, tensor, reads, c, around[0])
+    return s, reads, around[0]
 
 
 def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list[pr.Read], c: Copy, first: pr.Statement
@@ -81,13 +88,13 @@ def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list
     box = [_extent(s, reads, tensor, d) for d in range(len(tensor.shape))]
     indices = _indices(s, reads[0])
     ranges = tuple(pr.Range(i, low, high) for i, (low, high) in zip(indices, box, strict=True))
-    pieces = _pieces(s, c, set(indices))
-    box = [*box, *((r.lower, r.upper) for r in pieces)]
+    each = pieces(s, c.each, set(indices))
+    box = [*box, *((r.lower, r.upper) for r in each)]
     order = (*range(len(indices), len(box)), *c.order)
     small = pr.Tensor(name, tensor.dtype, tuple(box[d][1] - box[d][0] for d in order), tuple(box[d][0] for d in order))
     cell = tuple(pr.Index(i) for i in indices)
-    places = (*(pr.Index(r.index) for r in pieces), *(cell[d] for d in c.order))
-    make = pr.Statement(label, name, places, None, pr.Read(tensor.name, cell, tensor.dtype), (*pieces, *ranges), span=s.span)
+    places = (*(pr.Index(r.index) for r in each), *(cell[d] for d in c.order))
+    make = pr.Statement(label, name, places, None, pr.Read(tensor.name, cell, tensor.dtype), (*each, *ranges), span=s.span)
 
     def moved(e: pr.Expr) -> pr.Expr:
         if isinstance(e, pr.Read) and e.tensor == tensor.name:
@@ -99,10 +106,10 @@ def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list
     return replace(program, tensors=(*program.tensors, small), statements=statements), make
 
 
-def _pieces(s: pr.Statement, c: Copy, taken: set[str]) -> list[pr.Range]:
-    """The ranges of what there is a copy for each value of. Raises E707 for an index that the reader does not have."""
+def pieces(s: pr.Statement, each: tuple[Piece, ...], taken: set[str]) -> list[pr.Range]:
+    """The ranges of what there is a copy for each value of, with names that are `taken` from then on. Raises E707 for an index that the reader does not have."""
     found = []
-    for p in c.each:
+    for p in each:
         r = next((x for x in s.ranges if x.index == p.index), None)
         if r is None:
             raise errors.fail("E707", f"{s.name} has no index {p.index!r}",

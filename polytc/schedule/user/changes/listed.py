@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 from polytc import errors
@@ -12,6 +13,7 @@ from polytc.schedule.user.changes.copies import Copy
 from polytc.schedule.user.changes.inlining import Inline
 from polytc.schedule.user.changes.partial_sums import PartialSums
 from polytc.schedule.user.changes.peeling import Peel
+from polytc.schedule.user.changes.windows import Window
 
 
 class Change(Protocol):
@@ -23,7 +25,8 @@ class Change(Protocol):
 
 
 CHANGES: Mapping[str, Callable[[str], Change | None]] = {
-    "cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read, "peel": Peel.read, "inline": Inline.read}
+    "cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read, "peel": Peel.read, "inline": Inline.read,
+    "window": Window.read, "recompute": partial(Window.read, recompute=True)}
 """First word -> what reads the rest of the line; None for what is none."""
 
 
