@@ -53,8 +53,8 @@ errors.register(E523="access outside of a tensor")
 
 T = TypeVar("T")
 
-MAPPINGS = ("E510", "E511")
-"""What a target says of loops over items, or of barriers among them, that it has no form for."""
+MAPPINGS = ("E505", "E510", "E511")
+"""What a target says of loops over items, of how many there are, or of barriers among them, that it has no form for."""
 
 
 @dataclass(frozen=True)
