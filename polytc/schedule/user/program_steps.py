@@ -12,11 +12,12 @@ from polytc.poly import dependences
 from polytc.poly import scop as polyhedra
 from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.names import update_of
 from polytc.schedule.user import extents, loopnest
 from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, windows
 from polytc.schedule.user.changes.elements import Told
 from polytc.schedule.user.changes.listed import Change
-from polytc.schedule.user.changes.pieces import Piece
+from polytc.schedule.user.changes.pieces import Piece, rest
 from polytc.schedule.user.directives import caching, placing
 from polytc.schedule.user.loopnest import Body
 from polytc.schedule.user.steps import Steps, by_tensor
@@ -31,6 +32,13 @@ class ProgramSteps(Steps):
     changes: tuple[Change, ...] = ()
     base: pr.Program | None = None
     machine_of: Callable[[Any], Machine] | None = None
+
+    def called(self, name: str) -> str:
+        """As Steps.called; a tensor's name means the statement that wrote it before the program was changed, if that is still
+        there: with accumulators "C" is S1, not S1_store."""
+        known = loopnest.statements(self.body)
+        writers = [s.name for s in (self.base or self.program).statements if s.target == name and update_of(s.name) is None]
+        return writers[0] if name not in known and len(writers) == 1 and writers[0] in known else super().called(name)
 
     def changed(self, changes: Sequence[Change], program: pr.Program, what: str, body: Body) -> Self:
         """The loops `body` of the changed program as the next step. Raises IllegalTransform."""
@@ -168,15 +176,26 @@ class ProgramSteps(Steps):
         conditions that decide which elements they write, IllegalTransform where others need the elements meanwhile.
         """
         loopnest.loops(self.body, statement)
-        found = accumulators.accumulate(self.program, statement)
-        s = found.program.statement(statement)
-        told = elements.told(s, found.last.subscripts)
-        depth = (placing.depth_known(self.body, statement, told) if at is None else
+        found = accumulators.accumulate(self.program, accumulators.Accumulator(statement))
+        depth = (placing.depth_known(self.body, statement, found.told) if at is None else
                  loopnest.depth(self.body, statement, at) + 1)
-        body = placing.beside(self.body, statement, found.last, depth, told, after=True)
+        wanted = accumulators.Accumulator(statement, self._layout(statement, found.told, depth))
+        if wanted.layout:
+            found = accumulators.accumulate(self.program, wanted)
+        body = placing.beside(self.body, statement, found.last, depth, found.told, after=True)
         if found.first is not None:
-            body = _ahead(body, statement, found.first, depth, elements.told(s, found.first.subscripts))
-        return self.changed([accumulators.Accumulator(statement)], found.program, f"accumulate {statement}{_at(at)}", body)
+            body = _ahead(body, statement, found.first, depth, found.told)
+        return self.changed([wanted], found.program, f"accumulate {statement}{_at(at)}", body)
+
+    def _layout(self, statement: str, told: Told, depth: int) -> tuple[Piece, ...]:
+        """A dimension of accumulators for each loop that their elements tell, if loops inside of the outermost `depth` walk an
+        index in pieces; none where loops do not tell all elements, or sizes are open."""
+        around = [x.value(statement) for x in loopnest.loops(self.body, statement)]
+        values = [v for v in around if any(pr.index_names(v)) and told.of(v) is not None]
+        found = [p for v in values if (p := Piece.of(v)) is not None]
+        inside = [i for v in around[depth:] if v in values for i in set(pr.index_names(v))]
+        apart = len(inside) > len(set(inside)) and len(found) == len(values) and not told.values and not self.program.sizes
+        return tuple(found) if apart and all(rest(i, values) is None for i in told.indices) else ()
 
     @by_tensor
     def rfactor(self, statement: str, loop: str) -> Self:
