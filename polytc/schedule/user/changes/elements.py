@@ -69,7 +69,8 @@ def touched(program: pr.Program, s: pr.Statement, what: str) -> Elements:
         raise errors.fail("E708", f"the elements that {s.name} writes are not told by an index each: no {what} for it",
                           notes=["write plain indices on the left side, and the other subscripts on the right"])
     kept = tuple(c for c in s.where if set(pr.index_names(c)) <= set(indices))
-    if len(kept) < len(s.where) or (s.op is None and set(indices) < set(s.indices)):
+    mixed = any(c not in kept and set(indices) & set(pr.index_names(c)) for c in s.where)
+    if mixed or (s.op is None and set(indices) < set(s.indices)):
         raise errors.fail("E708", f"conditions decide which elements {s.name} writes: no {what} for it",
                           notes=["initialise the tensor in the same statement: a fresh one is written as a whole"])
     return Elements(tuple(r for r in s.ranges if r.index in indices), kept, s.subscripts)
