@@ -66,7 +66,8 @@ def bounded(loop: NamedLoop, instances: Domains) -> bool:
 def constant(loop: NamedLoop, instances: Domains) -> bool:
     """Does the loop run from one number to another, whatever the sizes?"""
     found = _ends(loop, instances) if instances.names else None
-    return found is None or all(len({str(aff) for _, aff in _pieces(end)}) == 1 and _pieces(end)[0][1].is_cst() for end in found)
+    forms = [[aff for _, aff in _pieces(end)] for end in found or ()]
+    return all(len(set(map(str, affs))) == 1 and affs[0].is_cst() for affs in forms)
 
 
 def _ends(loop: NamedLoop, instances: Domains) -> tuple[islpy.PwAff, islpy.PwAff] | None:

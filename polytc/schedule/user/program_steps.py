@@ -74,14 +74,16 @@ class ProgramSteps(Steps):
         what = f"cache {tensor} of {statement}{_at(at)}"
         reads = [r for r in pr.reads(s) if r.tensor == tensor] if s is not None else []
         if at is not None and space != "packed" and reads and windows.overlap(reads):
-            return self._windows(windows.Window(statement, tensor, self._each(statement, reads, depth, space)), depth, what)
+            each = self._each(statement, reads, depth, space)
+            if not isinstance(each, str):
+                return self._windows(windows.Window(statement, tensor, each), depth, what)
         rank = len(self.program.tensor(tensor).shape) if tensor in {t.name for t in self.program.tensors} else 0
         order = self._walked(statement, tensor) if space == "packed" else tuple(range(rank))
         wanted = copies.Copy(statement, tensor, order, self._apart(statement, tensor, depth, space == "private"))
         program, make = copies.apply(self.program, wanted)
         values = copies.source(program.statement(statement), make, make.target)
-        each = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
-        body = caching.place(self.body, statement, make, depth, values, self._firsts(statement), each)
+        own = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
+        body = caching.place(self.body, statement, make, depth, values, self._firsts(statement), own)
         return self.changed([wanted], program, what, body)
 
     def compute_at(self, producer: str, statement: str, at: str) -> Self:
@@ -94,15 +96,18 @@ class ProgramSteps(Steps):
         producer: the statement, an assignment or an update with its initialisation, or the tensor that it makes; at: the loop.
         The producer goes where nobody else reads what it makes. To compute each element once, and keep it for the iterations
         that follow, use `shift` and `fuse`. Raises E708 where the tensor has another maker too, is read where it may have no
-        element, or is made of what changes meanwhile, and for loops that were skewed, E412 where sizes that are open decide
-        how much is read.
+        element, or is made of what changes meanwhile, and for loops that were skewed or shifted.
         """
         statement, producer = self.called(statement), self.called(producer)
         depth = loopnest.depth(self.body, statement, at) + 1
         loopnest.loops(self.body, producer)
         tensor = self.program.statement(producer).target
         reads = [r for r in pr.reads(self.program.statement(statement)) if r.tensor == tensor]
-        wanted = windows.Window(statement, tensor, self._each(statement, reads, depth, "local"), recompute=True)
+        each = self._each(statement, reads, depth, "local")
+        if isinstance(each, str):
+            raise errors.fail("E708", f"{each} of {statement} runs over no piece of an index that there could be a window for",
+                              notes=["compute it there before the loop is skewed or shifted"])
+        wanted = windows.Window(statement, tensor, each, recompute=True)
         return self._windows(wanted, depth, f"compute {producer} at {at} of {statement}")
 
     def _windows(self, wanted: windows.Window, depth: int, what: str) -> Self:
@@ -121,17 +126,17 @@ class ProgramSteps(Steps):
         instances = extents.domains(self.scop)
         return lambda loop: _first(loop, statement, instances, f"for the copy for {statement}")
 
-    def _each(self, statement: str, reads: Sequence[pr.Read], depth: int, space: str) -> tuple[Piece, ...]:
+    def _each(self, statement: str, reads: Sequence[pr.Read], depth: int, space: str) -> tuple[Piece, ...] | str:
         """What there is a window for each value of: the outermost loops over what subscripts have, and those that are bound to
-        groups, with 'private' also those that are bound to items. Raises E708 for a loop over no piece of an index."""
+        groups, with 'private' also those that are bound to items. The name of a loop over no piece of an index, if there is one.
+        """
         used = {i for r in reads for sub in r.subscripts for i in pr.index_names(sub)}
         found = dict.fromkeys(self._apart(statement, reads[0].tensor, depth, space == "private") if reads else ())
         for loop in loopnest.loops(self.body, statement)[:depth]:
             value = loop.value(statement)
             piece = Piece.of(value)
             if piece is None and used & set(pr.index_names(value)):
-                raise errors.fail("E708", f"{loop.name(statement)} runs over {pr.format_expr(value)}: no piece of an index that "
-                                  "there could be a window for", notes=["cache before the loop is skewed or shifted"])
+                return loop.name(statement)
             if piece is not None and piece.index in used:
                 found[piece] = None
         return tuple(found)
@@ -224,7 +229,8 @@ class ProgramSteps(Steps):
         # the partial results are begun inside of the loop, where it stands outside of what is summed over in it
         begun = placing.beside(body, part, found.begin, placing.depth_known(body, part, both), both, after=False)
         body = placing.beside(begun, part, found.whole, placing.depth_known(body, part, told), both, after=True)
-        return self.changed([partial_sums.PartialSums(statement, piece)], found.program, f"rfactor {statement} over {loop}", body)
+        change = partial_sums.PartialSums(statement, piece)
+        return self.changed([change], found.program, f"rfactor {statement} over {loop}", body)
 
     # ---- statements less and more
 
@@ -248,10 +254,9 @@ class ProgramSteps(Steps):
 
             for i in 0:n: S1   ->   for i in 0:1: S1_head;  for i in 1:n: S1
 
-        count: how many iterations. All statements in the loop come apart so. Raises E412 for a loop that begins where an open size
-        says, E708 for a bad count, one that leaves no iterations to a
-        statement, a loop that was skewed or shifted, and statements whose instances run in the order of their
-        indices.
+        count: how many iterations. All statements in the loop come apart so. Raises E412 for a loop that begins where an open
+        size says, E708 for a bad count, one that leaves no iterations to a statement, a loop that was skewed or shifted, and
+        statements whose instances run in the order of their indices.
         """
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 1 << 31:
             raise errors.fail("E708", f"{count!r} is no number of iterations", notes=["give a positive integer"])
@@ -263,13 +268,14 @@ class ProgramSteps(Steps):
         for r in found.rows:
             piece = Piece.of(r.value)
             if piece is None:
-                raise errors.fail("E708", f"{r.name} of {r.statement} runs over {pr.format_expr(r.value)}: no piece of an index",
-                                  notes=["peel the loop before it is skewed or shifted"])
+                raise errors.fail("E708", f"{r.name} of {r.statement} runs over {pr.format_expr(r.value)}: no piece of an "
+                                  "index", notes=["peel the loop before it is skewed or shifted"])
             wanted = peeling.Peel(r.statement, piece, min(firsts) + count)
             low, high = extents.of(replace(found, rows=(r,)), instances)
             if not low < wanted.bound < high:
-                raise errors.fail("E708", f"{r.statement} runs in {r.name} from {low} to {high - 1}: before and after iteration "
-                                  f"{wanted.bound} there must be some", notes=["peel fewer, or distribute the loop first"])
+                raise errors.fail("E708", f"{r.statement} runs in {r.name} from {low} to {high - 1}: before and from "
+                                  f"iteration {wanted.bound} on there must be some",
+                                  notes=["peel fewer, or distribute the loop first"])
             program, names[r.statement] = peeling.peel(program, wanted)
             changes.append(wanted)
         return self.changed(changes, program, f"peel {count} of {loop}", placing.twice(self.body, statement, at, names))

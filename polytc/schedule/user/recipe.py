@@ -14,8 +14,8 @@ from polytc.program import program as pr
 from polytc.schedule import tree
 from polytc.schedule.user import completion, loopnest, pseudocode, reading, saved
 from polytc.schedule.user.changes import listed
-from polytc.schedule.user.saved import Saved
 from polytc.schedule.user.program_steps import ProgramSteps
+from polytc.schedule.user.saved import Saved
 
 
 @dataclass(frozen=True, eq=False)

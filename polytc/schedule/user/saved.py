@@ -8,8 +8,8 @@
     domain: "{ S1[i, j] : 0 <= i < 512 and 0 <= j < 512 }"
     child: ...
 
-Without `program` it is for whatever program has its domain; comments say nothing to the compiler. `changes` are what was done to the program
-itself (schedule.user.changes), in order: with them the text is enough to make the program again.
+Without `program` it is for whatever program has its domain; comments say nothing to the compiler. `changes` are what was done
+to the program itself (schedule.user.changes), in order: with them the text is enough to make the program again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ITEM = re.compile(r'- ("(?:[^"\\]|\\.)*")\s*')
 
 @dataclass(frozen=True)
 class Saved:
-    """tree: isl's YAML; written: it is for the program before the rewrites, with the changes, whatever else it would fit; steps:
-    what was done to program order."""
+    """tree: isl's YAML; written: it is for the program before the rewrites, with the changes, whatever else it would fit;
+    steps: what was done to program order."""
 
     tree: str
     written: bool = False
@@ -42,8 +42,8 @@ class Saved:
 
 
 def read(text: str) -> Saved:
-    """What a text says that a user gave. Raises E702 for a change that is none; the tree is read later, and has the lines that it
-    has in the text."""
+    """What a text says that a user gave. Raises E702 for a change that is none; the tree is read later, and has the lines that
+    it has in the text."""
     lines = text.splitlines()
     lists: dict[str, list[str]] = {"copies:": [], "changes:": [], "steps:": []}
     written, items, head = False, list[str](), 0
@@ -59,7 +59,8 @@ def read(text: str) -> Saved:
             break
         head += 1
     tree = "\n".join(["" if n < head else line for n, line in enumerate(lines)])
-    changes = tuple(map(listed.read, (*(f"cache {c}" for c in lists["copies:"]), *lists["changes:"])))  # `copies`: once the only ones
+    copies = (f"cache {c}" for c in lists["copies:"])  # the only changes, once
+    changes = tuple(map(listed.read, (*copies, *lists["changes:"])))
     return Saved(tree, written, changes, tuple(lists["steps:"]))
 
 

@@ -116,13 +116,13 @@ class Steps:
 
     @by_tensor
     def collapse(self, statement: str, outer: str, inner: str) -> Self:
-        """Make one loop of two that stand directly in each other, called `i_j`. See directives.order.collapse. Raises E412 where
-        the inner one has as many iterations as an open size says."""
+        """Make one loop of two that stand directly in each other, called `i_j`. See directives.order.collapse. Raises E412
+        where the inner one has as many iterations as an open size says."""
         found = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, inner)]
         instances = extents.domains(self.scop)
         if not extents.constant(found, instances):
-            raise errors.fail("E412", f"{inner} in {':'.join(extents.texts(found, instances))} has no fixed number of iterations: "
-                              f"it cannot be part of another loop", notes=["split it, and collapse the inner piece"])
+            raise errors.fail("E412", f"{inner} in {':'.join(extents.texts(found, instances))} has no fixed number of "
+                              "iterations: it cannot be part of another loop", notes=["split it, and collapse the inner piece"])
         low, high = extents.of(found, instances)
         return self.step(f"collapse {outer},{inner}", order.collapse(self.body, statement, outer, inner, low, high))
 

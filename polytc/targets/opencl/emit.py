@@ -31,7 +31,8 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
 
     Sizes that are not fixed are arguments of the kernels, of type int, behind the arrays; NDRanges are formulas of them.
 
-    Raises TargetError E505 for work-groups larger than the machine's, E510 or E511 where loops do not fit an NDRange, E512 or E513 for what OpenCL C does not have.
+    Raises TargetError E505 for work-groups larger than the machine's, E510 or E511 where loops do not fit an NDRange, E512 or
+    E513 for what OpenCL C does not have.
     """
     preamble = Preamble(OPENCL)
     prepared, writers = written(module, machine, preamble, lambda n, k: identifier(f"polytc_{module.name}_{k.name}"))

@@ -5,8 +5,9 @@
 
 Without an initialisation of its own, `S1_load: C_S1[i,j] = C[i,j]` comes first. What the loops around use of the new tensor is
 kept in registers, or in the memory of a group, as of any temporary. A saved schedule lists it as `accumulate S1`. Where loops
-walk an index in pieces the new tensor has a dimension for each, `C_S1[i // 8, j, i % 8]`, listed as `accumulate S1 i/8 j/1 i/1%8`,
-so that what a work-item adds up stands in dimensions of its own. (cache_write of TVM: Chen et al., TVM: An Automated End-to-End Optimizing Compiler for Deep Learning, OSDI 2018.)
+walk an index in pieces the new tensor has a dimension for each, `C_S1[i // 8, j, i % 8]`, listed as `accumulate S1 i/8 j/1
+i/1%8`, so that what a work-item adds up stands in dimensions of its own. (cache_write of TVM: Chen et al., TVM: An Automated
+End-to-End Optimizing Compiler for Deep Learning, OSDI 2018.)
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Accumulated:
 
 @dataclass(frozen=True)
 class Accumulator:
-    """statement: whose target gets accumulators; layout: pieces of its indices, for each of which these have a dimension; empty:
-    they have those of the target."""
+    """statement: whose target gets accumulators; layout: pieces of its indices, for each of which these have a dimension;
+    empty: they have those of the target."""
 
     statement: str
     layout: tuple[Piece, ...] = ()

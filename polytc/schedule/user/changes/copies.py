@@ -63,8 +63,8 @@ def apply(program: pr.Program, c: Copy) -> tuple[pr.Program, pr.Statement]:
 
 
 def reader(program: pr.Program, statement: str, tensor: str) -> tuple[pr.Statement, list[pr.Read], pr.Statement]:
-    """A statement that reads a tensor, its reads of it, and the statement before which copies for it are made. Raises E707 if it
-    does not read the tensor, E708 where a loop around it writes the tensor."""
+    """A statement that reads a tensor, its reads of it, and the statement before which copies for it are made. Raises E707 if
+    it does not read the tensor, E708 where a loop around it writes the tensor."""
     s = next((x for x in program.statements if x.name == statement), None)
     if s is None:
         raise errors.fail("E707", f"there is no statement {statement!r}", notes=["the schedule asks for a copy for it"])
@@ -107,7 +107,8 @@ def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list
 
 
 def pieces(s: pr.Statement, each: tuple[Piece, ...], taken: set[str]) -> list[pr.Range]:
-    """The ranges of what there is a copy for each value of, with names that are `taken` from then on. Raises E707 for an index that the reader does not have."""
+    """The ranges of what there is a copy for each value of, with names that are `taken` from then on. Raises E707 for an index
+    that the reader does not have."""
     found = []
     for p in each:
         r = next((x for x in s.ranges if x.index == p.index), None)

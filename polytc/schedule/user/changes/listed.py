@@ -36,7 +36,8 @@ def read(text: str) -> Change:
     found = CHANGES[word](rest) if word in CHANGES else None
     if found is None:
         raise errors.fail("E702", f"this is no change of a program in a schedule: {text!r}", notes=[
-            f"one begins with {', '.join(CHANGES)}: \"cache S1 A 0,1\" names a statement, a tensor, the order of its dimensions"])
+            f"one begins with {', '.join(CHANGES)}",
+            '"cache S1 A 0,1" names a statement, a tensor, and the order of its dimensions'])
     return found
 
 

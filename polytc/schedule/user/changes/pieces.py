@@ -54,7 +54,8 @@ class Piece:
 
 
 def fixed(index: str, values: Iterable[pr.Expr]) -> int:
-    """How closely loops tell an index: they tell index // n for the n that comes back; 0 for not at all, 1 for the index itself.
+    """How closely loops tell an index: they tell index // n for the n that comes back; 0 for not at all, 1 for the index
+    itself.
 
     values: the iterations of the loops. Of i // 32 and i // 8 % 4 it is 8: each digit is told from the highest one on.
     """

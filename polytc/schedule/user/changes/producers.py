@@ -29,8 +29,8 @@ class Producer:
 
 
 def of(program: pr.Program, tensor: str, reader: pr.Statement) -> Producer:
-    """What makes a tensor, so that a reader may compute it again. Raises E708 where nothing does so alone, element by element, or
-    what it is made of changes before the reader runs."""
+    """What makes a tensor, so that a reader may compute it again. Raises E708 where nothing does so alone, element by element,
+    or what it is made of changes before the reader runs."""
     writers = [x for x in program.statements if x.target == tensor]
     updates = [x for x in writers if x.op is not None or len(writers) == 1]
     if len(updates) != 1:

@@ -55,8 +55,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Windowed:
-    """program: the changed one; made: the statements that fill the windows, in order; each: the index over the windows, for each
-    of the wanted pieces."""
+    """program: the changed one; made: the statements that fill the windows, in order; each: the index over the windows, for
+    each of the wanted pieces."""
 
     program: pr.Program
     made: tuple[pr.Statement, ...]
@@ -77,7 +77,10 @@ class _Side:
 
 def overlap(reads: list[pr.Read]) -> bool:
     """Do iterations of some loop use elements of others, too? True where a subscript is a sum of indices, a multiple of one, or
-    not the same in all reads; where memory or `//` is in it nothing is known, and the answer is no."""
+    not the same in all reads; where memory or `//` is in it nothing is known, and the answer is no, as where reads
+    have several defaults."""
+    if len({r.default for r in reads}) > 1:
+        return False
     for d in range(len(reads[0].subscripts)):
         forms = [linear(r.subscripts[d]) for r in reads]
         known = [f for f in forms if f is not None]
@@ -93,7 +96,8 @@ def apply(program: pr.Program, wanted: Window) -> Windowed:
     s, reads, first = copies.reader(program, wanted.statement, wanted.tensor)
     tensor = program.tensor(wanted.tensor)
     defaults = {r.default for r in reads}
-    if len(defaults) > 1 or (wanted.recompute and defaults != {None}):
+    default = reads[0].default
+    if len(defaults) > 1 or (wanted.recompute and default is not None):
         raise errors.fail("E708", f"{s.name} reads {tensor.name} where it may have no element: no window for it",
                           notes=["fuse the loops instead" if wanted.recompute else "cache it without a loop, with at=None"])
     maker = producers.of(program, tensor.name, s) if wanted.recompute else None
@@ -112,8 +116,8 @@ def apply(program: pr.Program, wanted: Window) -> Windowed:
     places = tuple(pr.Index(i) for i in (*names, *(x.index for x in sides)))
     windows = (*ranges, *(pr.Range(x.index, x.low, x.high) for x in sides))
     element = tuple(x.element for x in sides)
-    plain = pr.Statement(label, small.name, places, None, pr.Read(tensor.name, element, tensor.dtype, *defaults), windows,
-                         () if defaults != {None} else _inside(sides, tensor, pr.box(windows)), span=s.span)
+    plain = pr.Statement(label, small.name, places, None, pr.Read(tensor.name, element, tensor.dtype, default), windows,
+                         () if default is not None else _inside(sides, tensor, pr.box(windows)), span=s.span)
     made = (plain,) if maker is None else _computed(maker, plain)
 
     def moved(e: pr.Expr) -> pr.Expr:

@@ -67,7 +67,8 @@ def distribute(body: Body, a: str, b: str, depth: int) -> list[Body]:
     if a == b:
         raise errors.fail("E708", f"{a} cannot be distributed from itself", notes=["name two statements"])
     if not common:
-        raise errors.fail("E708", f"{a} and {b} share no loops: there is nothing to distribute", notes=["they run apart already"])
+        raise errors.fail("E708", f"{a} and {b} share no loops: there is nothing to distribute",
+                          notes=["they run apart already"])
     if not 0 <= depth < common:
         raise errors.fail("E708", f"{a} and {b} share {common} loops: they cannot come to share {depth}", notes=[
             f"give a depth from 0 to {common - 1}"])

@@ -39,9 +39,9 @@ def collapse(body: Body, statement: str, outer: str, inner: str, low: int, high:
 
         for i: for j: S[i, j]   ->   for i_j: S[i_j // (high - low), i_j % (high - low)]
 
-    low, high: the inner loop's range, in which all its iterations lie. Raises E707 for an unknown loop, E708 where the second does
-    not stand in the first, with nothing beside it. Always legal. It is as parallel as both are (loop coalescing; Polychronopoulos,
-    Loop Coalescing: A Compiler Transformation for Parallel Machines, ICPP 1987).
+    low, high: the inner loop's range, in which all its iterations lie. Raises E707 for an unknown loop, E708 where the second
+    does not stand in the first, with nothing beside it. Always legal. It is as parallel as both are (loop coalescing;
+    Polychronopoulos, Loop Coalescing: A Compiler Transformation for Parallel Machines, ICPP 1987).
     """
     first, second = loopnest.depth(body, statement, outer), loopnest.depth(body, statement, inner)
     if second != first + 1:

@@ -59,8 +59,8 @@ def tile(body: Body, statement: str, sizes: Mapping[str, int], names: Names | No
 
 
 def cut(body: Body, x: NamedLoop, factor: int, names: tuple[str, str] | None = None) -> tuple[NamedLoop, NamedLoop]:
-    """The loop over the pieces, which keeps the kind, and the one inside of them; body: in which names are taken. Raises E708 for a
-    bad factor."""
+    """The loop over the pieces, which keeps the kind, and the one inside of them; body: in which names are taken. Raises E708
+    for a bad factor."""
     if isinstance(factor, bool) or not isinstance(factor, int) or not 1 <= factor < 1 << 31:
         raise errors.fail("E708", f"{factor!r} is no number of iterations", notes=["a factor is a positive integer"])
     size = pr.Const(factor, I64)

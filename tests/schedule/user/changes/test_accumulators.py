@@ -97,7 +97,8 @@ def test_the_initialisation_comes_along() -> None:
     (lambda: start("def f(inout f32[N] A, f32[N,K] X) -> (A) { A[i] += X[i,k] where k < i }",
                    {"A": (4,), "X": (4, 3)}).accumulate("S1"), "E708", "conditions decide which elements S1 writes"),
     (lambda: start("C[i] += A[i,k]; D[i] = C[i]", {"A": (8, 3)}).split("S1", "i", 4).split("S2", "i", 4)
-     .fuse("S1", "S2", depth=2).accumulate("S1", at="i.0"), "E701", "accumulate S1 at i.0 breaks S1_store[i=0] -> S2[i=0] on C[0]"),
+     .fuse("S1", "S2", depth=2).accumulate("S1", at="i.0"),
+     "E701", "accumulate S1 at i.0 breaks S1_store[i=0] -> S2[i=0] on C[0]"),
     (lambda: matmul().accumulate("X"), "E707", "there is no statement 'X'"),
     (lambda: matmul().read('changes:\n- "accumulate S7"\n'), "E707", "there is no statement 'S7'"),
     (lambda: matmul().read('changes:\n- "accumulate S1 k/4"\n'), "E708", "k/4 are no accumulators for S1"),
@@ -148,7 +149,7 @@ def test_work_items_of_a_small_tile_compute_the_same() -> None:
 
 def test_groups_larger_than_the_machines_are_refused() -> None:
     s = matmul(SHAPES[0]).tile("C", i=32, j=32).bind("C", AXES)
-    with pytest.raises(polytc.PolytcError, match="E505: .* has work-groups of 1024 work-items; the machine allows 256"):
+    with pytest.raises(polytc.PolytcError, match=r"E505: .* has work-groups of 1024 work-items; the machine allows 256"):
         polytc.lower(MATMUL, shapes=SHAPES[0], target="opencl", schedule=s)
 
 

@@ -34,7 +34,8 @@ def test_inlined(text: str) -> None:
     ("Y[i] = X[i]; Z[i] = Y[i] -> (Y, Z)", "Y is no temporary"),
     ("T[i] = X[i]; Y[i] = (T[i+1] else 0) where i in 0:9", "where it may have no element"),
     ("def f(inout f32[N] X) -> (X, Y) { T[i] = X[i] * 2; X[i] = 1; Y[i] = T[i] }", "after S2 has changed"),
-    ("def f(f32[N] X, inout f32[N] A) -> (A) { for t in 0:3 { T[i] = X[i] + t; A[i] = A[i] + T[i] } }", "stands in a `for` loop"),
+    ("def f(f32[N] X, inout f32[N] A) -> (A) { for t in 0:3 { T[i] = X[i] + t; A[i] = A[i] + T[i] } }",
+     "stands in a `for` loop"),
 ])
 def test_what_is_not_inlined(text: str, part: str) -> None:
     tensor = "Y" if "Z[i] = Y" in text else "T"
@@ -75,7 +76,8 @@ def test_saved() -> None:
     (lambda: matmul().peel("S1", "k", 0), "E708", "0 is no number of iterations"),
     (lambda: matmul().peel("S1", "k", 10), "E708", "S1 runs in k from 0 to 9"),
     (lambda: matmul().skew("S1", "k", by="i").peel("S1", "k"), "E708", "no piece of an index"),
-    (lambda: polytc.schedule("Y[i] = X[i+1]", shapes={"X": ("N",)}).reverse("Y", "i").peel("Y", "i"), "E412", "depends on the sizes"),
+    (lambda: polytc.schedule("Y[i] = X[i+1]", shapes={"X": ("N",)}).reverse("Y", "i").peel("Y", "i"),
+     "E412", "depends on the sizes"),
     (lambda: matmul().read('changes:\n- "peel S1 q/1 1"\n'), "E707", "there is no index 'q' of S1"),
     (lambda: matmul().read('changes:\n- "peel S1 k"\n'), "E702", "is no change"),
 ])
