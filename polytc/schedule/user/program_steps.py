@@ -128,8 +128,8 @@ class ProgramSteps(Steps):
 
     def _each(self, statement: str, reads: Sequence[pr.Read], depth: int, space: str) -> tuple[Piece, ...] | str:
         """What there is a window for each value of: the outermost loops over what subscripts have, and those that are bound to
-        groups, with 'private' also those that are bound to items. The name of a loop over no piece of an index, if there is one.
-        """
+        groups, with 'private' also those that are bound to items. A loop over no piece
+        of an index, if there is one."""
         used = {i for r in reads for sub in r.subscripts for i in pr.index_names(sub)}
         found = dict.fromkeys(self._apart(statement, reads[0].tensor, depth, space == "private") if reads else ())
         for loop in loopnest.loops(self.body, statement)[:depth]:
