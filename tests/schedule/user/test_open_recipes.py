@@ -179,7 +179,7 @@ def test_sizes_that_need_code_of_their_own() -> None:
     lambda s: s.peel("C", "i", 2),
     lambda s: s.reverse("C", "k"),
 ])
-def test_changed_programs_of_all_sizes(make: Callable[[Recipe], Recipe]) -> None:
+def test_changed_programs_of_all_sizes(make: Step) -> None:
     text, named = "C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", "N")}
     s = polytc.schedule(text, shapes=named)
     made = make(s)
