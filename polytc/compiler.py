@@ -44,7 +44,8 @@ from polytc.runtime.pending import Pending
 from polytc.schedule import automatic, tree
 from polytc.schedule import decisions as schedule_decisions
 from polytc.schedule.tree import Schedule
-from polytc.schedule.user import copies, saved
+from polytc.schedule.user import saved
+from polytc.schedule.user.changes import listed
 from polytc.targets.opencl.starvation import Starving, starving
 from polytc.targets.registry import here, target
 
@@ -52,8 +53,8 @@ errors.register(E523="access outside of a tensor")
 
 T = TypeVar("T")
 
-MAPPINGS = ("E510", "E511")
-"""What a target says of loops over items, or of barriers among them, that it has no form for."""
+MAPPINGS = ("E505", "E510", "E511")
+"""What a target says of loops over items, of how many there are, or of barriers among them, that it has no form for."""
 
 
 @dataclass(frozen=True)
@@ -351,7 +352,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None,
         return Rewritten(None, as_real(program), schedule)
     given = saved.read(schedule) if schedule not in REQUESTS and schedule is not None else None
     if given is not None and given.written:
-        return Rewritten(None, copies.applied(as_real(program), given.copies), given.tree)
+        return Rewritten(None, listed.applied(as_real(program), given.changes), given.tree)
     schedule = given.tree if given is not None else schedule
 
     def watched(name: str, compute: Callable[[], Program]) -> Program:

@@ -96,6 +96,7 @@ CONSTANTS = {
     "schedule/gpu/tile_wavefronts.py": {"SIDES": SEARCH},
     "schedule/tiling/tile_sizes.py": {"NOMINAL": SEARCH, "SIDES": SEARCH, "SWEEPS": SEARCH},
     "schedule/tiling/wavefront.py": {"BLOCK": SHAPE},
+    "schedule/user/changes/inlining.py": {"LARGEST": TEXT},
     "schedule/user/pseudocode.py": {"COMMENT": PRINT},
 }
 

@@ -10,9 +10,9 @@ Where local memory is no faster than the caches, each item reads what it uses of
 (rewrite.gpu.tiled_contraction).
 All tiles are whole: results beyond the ends are computed and not stored, operands beyond the ends are copied as zeros. The
 copies and accumulators are tensors with a slice for each group, which storage contraction (codegen.passes.array_contraction)
-then keeps in local memory or registers, as it does with the copies that users ask for (schedule.user.copies). A range of an
-index says what its loop becomes; schedule.gpu.strategy builds the nest from that. (Verdoolaege et al., Polyhedral Parallel
-Code Generation for CUDA, TACO 2013, with a second level of tiles in registers.)
+then keeps in local memory or registers, as it does with the copies that users ask for (schedule.user.changes.copies). A range
+of an index says what its loop becomes; schedule.gpu.strategy builds the nest from that. (Verdoolaege et al., Polyhedral
+Parallel Code Generation for CUDA, TACO 2013, with a second level of tiles in registers.)
 """
 
 from __future__ import annotations

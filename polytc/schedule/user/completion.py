@@ -4,6 +4,8 @@
   at the top of the program, outside of all `for` loops.
 - A statement without a vector loop gets one, along the index in which its accesses are contiguous, and a contraction two: the
   register tile of schedule.cost.register_tiles, its second loop unrolled.
+- On a GPU, an update whose items meet in each iteration of a sum over tiles gets accumulators of its own, which stay in
+  registers meanwhile (ProgramSteps.accumulate).
 - Where no loop of a nest is parallel, the outermost one is that may be; one around too little work is not.
 
 What the user said stays as it is, and every addition is a step that is checked as the user's are; one that is illegal is left
@@ -33,9 +35,10 @@ from polytc.schedule.facts.strides import lane_width, of_statement
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.user import extents, loopnest, reading
 from polytc.schedule.user.loopnest import Body, NamedLoop, Node
+from polytc.schedule.user.program_steps import ProgramSteps
 from polytc.schedule.user.steps import Steps
 
-S = TypeVar("S", bound=Steps)
+S = TypeVar("S", bound=ProgramSteps)
 
 
 def complete(s: S, machine: Machine) -> S:
@@ -46,6 +49,9 @@ def complete(s: S, machine: Machine) -> S:
     if machine.kind != "gpu":
         for statement in sorted(s.program.statements, key=lambda x: -x.points):
             s = _vectors(s, statement.name, machine)
+    else:
+        for statement in s.program.statements:
+            s = _accumulators(s, statement)
     for name in [loopnest.statements((n,))[0] for n in s.body]:
         s = _parallel(s, name, 0, 1, machine)
     return s
@@ -151,6 +157,21 @@ def _fitting(s: Steps, loop: NamedLoop, most: int, lanes: int) -> int:
     if trips <= most:
         return max(1, trips)
     return next((n for n in range(most, most // 2, -1) if n % lanes == 0 and trips % n == 0), most)
+
+
+# ---- accumulators
+
+def _accumulators(s: S, statement: pr.Statement) -> S:
+    """Accumulators for an update into an array, where a loop that is summed over stands around loops over items."""
+    if statement.op is None or statement.target in s.program.temporaries:
+        return s
+    kept = {i for x in statement.subscripts for i in pr.index_names(x)}
+    around = loopnest.loops(s.body, statement.name)
+    sums = [n for n, x in enumerate(around) if x.kind == "sequential"
+            and any(i not in kept for i in pr.index_names(x.value(statement.name)))]
+    if not sums or not any(kinds.is_item(x.kind) for x in around[sums[0]:]):
+        return s
+    return _attempt(s, lambda s: s.accumulate(statement.name))
 
 
 # ---- threads

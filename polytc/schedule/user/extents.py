@@ -63,6 +63,13 @@ def bounded(loop: NamedLoop, instances: Domains) -> bool:
     return found is None or bool(found[1].sub(found[0]).max_val().is_int())
 
 
+def constant(loop: NamedLoop, instances: Domains) -> bool:
+    """Does the loop run from one number to another, whatever the sizes?"""
+    found = _ends(loop, instances) if instances.names else None
+    forms = [[aff for _, aff in _pieces(end)] for end in found or ()]
+    return all(len(set(map(str, affs))) == 1 and affs[0].is_cst() for affs in forms)
+
+
 def _ends(loop: NamedLoop, instances: Domains) -> tuple[islpy.PwAff, islpy.PwAff] | None:
     """The first and the last iteration of the loop, by the sizes."""
     ends = [islpy.Map.from_pw_aff(_values(r, *instances.of[r.statement])).range() for r in loop.rows

@@ -49,6 +49,10 @@ class NamedLoop:
         """What the statement calls the loop."""
         return next(r.name for r in self.rows if r.statement == statement)
 
+    def value(self, statement: str) -> pr.Expr:
+        """The iteration that runs an instance of the statement."""
+        return next(r.value for r in self.rows if r.statement == statement)
+
 
 Node: TypeAlias = NamedLoop | Leaf
 Body: TypeAlias = tuple[Node, ...]

@@ -12,7 +12,7 @@ from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
-from polytc.program.names import update_of
+from polytc.program.names import initialisation, update_of
 from polytc.schedule import tree
 from polytc.schedule.user import extents, loopnest
 from polytc.schedule.user.directives import fusion, kinds, offset, order, tiling
@@ -50,9 +50,13 @@ class Steps:
 
     def called(self, name: str) -> str:
         """The statement of that name, or the only one but for initialisations that writes the tensor of that name. Raises E707
-        where several do; any other name comes back as it is."""
-        if name in loopnest.statements(self.body):
+        where several do; any other name comes back as it is. "C_init" is the initialisation of the statement that "C" is."""
+        known = loopnest.statements(self.body)
+        if name in known:
             return name
+        updated = update_of(name)
+        if updated is not None and (init := initialisation(self.called(updated))) in known:
+            return init
         found = [s.name for s in self.program.statements if s.target == name and update_of(s.name) is None]
         if len(found) > 1:
             raise errors.fail("E707", f"several statements write {name!r}", notes=[f"name one: {', '.join(found)}"])
@@ -98,15 +102,36 @@ class Steps:
     def _fuse(self, a: str, b: str, depth: int | None) -> Self:
         most = min(len(loopnest.loops(self.body, s)) for s in (a, b))
         now = loopnest.shared(self.body, a, b)
-        return self._first(f"fuse {a},{b}", [depth] if depth is not None else list(range(most, now, -1)) or [now + 1],
-                           lambda d: fusion.fuse(self.body, a, b, d))
+        return self._first(f"fuse {a},{b}", [depth] if depth is not None else list(range(most, now, -1)) or [now],
+                           lambda d: [fusion.fuse(self.body, a, b, d)])
 
     def distribute(self, a: str, b: str, depth: int | None = None) -> Self:
         """Put the first statement, with all before it, and the second, with all behind it, into loops of their own. depth:
-        how many loops they still share; None is as few as is legal. See directives.fusion.distribute."""
+        how many loops they still share; None is as few as is legal. Where only that is legal, what stands between goes with the
+        second, or the second's loop comes first. See directives.fusion.distribute."""
+        a, b = self.called(a), self.called(b)
         most = loopnest.shared(self.body, a, b) - 1
         return self._first(f"distribute {a},{b}", [depth] if depth is not None else list(range(max(1, most + 1))),
                            lambda d: fusion.distribute(self.body, a, b, d))
+
+    @by_tensor
+    def collapse(self, statement: str, outer: str, inner: str) -> Self:
+        """Make one loop of two that stand directly in each other, called `i_j`. See directives.order.collapse. Raises E412
+        where the inner one has as many iterations as an open size says."""
+        found = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, inner)]
+        instances = extents.domains(self.scop)
+        if not extents.constant(found, instances):
+            raise errors.fail("E412", f"{inner} in {':'.join(extents.texts(found, instances))} has no fixed number of "
+                              "iterations: it cannot be part of another loop", notes=["split it, and collapse the inner piece"])
+        low, high = extents.of(found, instances)
+        return self.step(f"collapse {outer},{inner}", order.collapse(self.body, statement, outer, inner, low, high))
+
+    @by_tensor
+    def reverse(self, statement: str, loop: str) -> Self:
+        """Run a loop's iterations from the last to the first. See directives.order.reverse."""
+        found = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, loop)]
+        low, high = (1, 0) if self.program.sizes else extents.of(found, extents.domains(self.scop))
+        return self.step(f"reverse {loop}", order.reverse(self.body, statement, loop, low + high - 1))
 
     # ---- iterations moved
 
@@ -193,14 +218,18 @@ class Steps:
             raise _illegal(what, found)
         return made
 
-    def _first(self, what: str, depths: Sequence[int], change: Callable[[int], Body]) -> Self:
-        """The step with the first of the depths that is legal. Raises what the last one raises."""
-        for depth in depths[:-1]:
-            try:
-                return self.step(f"{what} to depth {depth}", change(depth))
-            except errors.IllegalTransform:
-                continue
-        return self.step(f"{what} to depth {depths[-1]}", change(depths[-1]))
+    def _first(self, what: str, depths: Sequence[int], change: Callable[[int], Sequence[Body]]) -> Self:
+        """The step with the first of the depths, and of the ways to reach it, that is legal. Raises what the first way to the
+        last depth raises."""
+        for depth in depths:
+            refused: errors.IllegalTransform | None = None
+            for body in change(depth):
+                try:
+                    return self.step(f"{what} to depth {depth}", body)
+                except errors.IllegalTransform as e:
+                    refused = refused or e
+        assert refused is not None, "steps: no way to try"
+        raise refused
 
     def bounded(self, compute: Callable[[], T]) -> T:
         """What `compute` gives within isl's budget. Raises E706 beyond it."""

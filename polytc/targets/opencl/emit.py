@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 
+from polytc import errors
 from polytc.codegen import loops, ndrange, traverse, vector_lanes
 from polytc.codegen.emitter import identifier
 from polytc.codegen.passes import host_loops, unroll_hints, unrolling, work_group_coarsening, work_items
@@ -29,7 +31,8 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
 
     Sizes that are not fixed are arguments of the kernels, of type int, behind the arrays; NDRanges are formulas of them.
 
-    Raises TargetError E510 or E511 where loops do not fit an NDRange, E512 or E513 for what OpenCL C does not have.
+    Raises TargetError E505 for work-groups larger than the machine's, E510 or E511 where loops do not fit an NDRange, E512 or
+    E513 for what OpenCL C does not have.
     """
     preamble = Preamble(OPENCL)
     prepared, writers = written(module, machine, preamble, lambda n, k: identifier(f"polytc_{module.name}_{k.name}"))
@@ -61,9 +64,19 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     writers = []
     for n, k in enumerate(kernels, 1):
         writer = KernelWriter(k, entry(n, k), preamble, machine, module.sizes, notes)
+        _check_group(writer, machine)
         writer.write()
         writers.append(writer)
     return replace(module, kernels=kernels), writers
+
+
+def _check_group(writer: KernelWriter, machine: Machine) -> None:
+    """Raises E505 for a work-group of more items than the machine has."""
+    items = prod(writer.ndrange.items)
+    if 0 < machine.max_work_group < items:
+        raise errors.fail("E505", f"'{writer.entry}' has work-groups of {items} work-items; the machine allows "
+                          f"{machine.max_work_group}", kind=errors.TargetError, notes=[
+                              "bind loops of fewer iterations to `block`, or name a machine with larger groups (machine=)"])
 
 
 def build_options(module: loops.Module, faults: frozenset[str] = frozenset()) -> str:

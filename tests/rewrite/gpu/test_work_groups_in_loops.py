@@ -121,7 +121,12 @@ def test_products_in_a_time_loop_take_tiles() -> None:
 
 
 def test_elimination_by_blocks_keeps_its_schedule() -> None:
-    assert lowered(families.BLOCKS, A=(64, 64)).schedule.how.startswith("gpu strategy")
+    """Where groups may have as many items as it asks for; else it is replaced by one that fits."""
+    shapes = {"A": (64, 64)}
+    for items, how in ((1024, "gpu strategy"), (256, "program order")):
+        target = OpenCLTarget(replace(GENERIC_GPU, max_work_group=items))
+        low = compiler.lower_program(stages.build(families.BLOCKS, shapes, {"A": "f32"}), target)
+        assert low.schedule.how.startswith(how)
 
 
 def test_a_few_iterations_stay_in_one_group() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from polytc.program import program as pr
 from polytc.program.scalars import I64
-from polytc.schedule.user.copies import Piece
+from polytc.schedule.user.changes.pieces import Piece
 from tests.schedule.user.test_recipe import right, start
 
 WINDOW = ("Y[i] += X[i+r] * W[r]", {"X": (26,), "W": (3,)})

@@ -168,3 +168,24 @@ def test_sizes_that_need_code_of_their_own() -> None:
     """A sum of more terms than one accumulator may add up runs in the automatic schedule."""
     op = polytc.compile(MATMUL, shapes=NAMED, schedule=recipe("tiles"))
     check(op, [(3, 5, 2), (3, 9001, 2), (3, 5, 4)])
+
+
+@pytest.mark.parametrize("make", [
+    lambda s: s.tile("C", i=8, j=8, k=8).accumulate("C").parallel("C", "i.0"),
+    lambda s: s.accumulate("C", at="i"),
+    lambda s: s.split("C", "k", 16).rfactor("C", "k.0").parallel("S1_part", "k.0"),
+    lambda s: s.split("C", "k", 16).rfactor("C", "k.1").parallel("S1_part", "k.1"),
+    lambda s: s.tile("C", k=8).peel("C", "k.0"),
+    lambda s: s.peel("C", "i", 2),
+    lambda s: s.reverse("C", "k"),
+])
+def test_changed_programs_of_all_sizes(make: Step) -> None:
+    text, named = "C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", "N")}
+    s = polytc.schedule(text, shapes=named)
+    made = make(s)
+    assert s.read(made.yaml()).program == made.program
+    op = polytc.compile(text, shapes=named, schedule=made)
+    rng = np.random.default_rng(0)
+    for m, k, n in ((1, 1, 1), (9, 17, 5), (40, 33, 20)):
+        a, b = rng.integers(-4, 5, (m, k)).astype("f4"), rng.integers(-4, 5, (k, n)).astype("f4")
+        np.testing.assert_array_equal(op(a, b), a @ b)

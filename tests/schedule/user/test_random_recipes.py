@@ -46,6 +46,20 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
                                            space=draw.draw(st.sampled_from(["local", "packed"])))
     note(f"{what} {a} {loop} {other} {size}")
     match what:
+        case "accumulate":
+            return s.accumulate(a, draw.draw(st.sampled_from([None, loop])))
+        case "compute_at":
+            return s.compute_at(b, a, loop) if s.program.statement(b).target in reads else s
+        case "collapse":
+            return s.collapse(a, loop, other)
+        case "reverse":
+            return s.reverse(a, loop)
+        case "peel":
+            return s.peel(a, loop, size)
+        case "inline":
+            return s.inline(a)
+        case "rfactor":
+            return s.rfactor(a, loop)
         case "tile":
             chosen = draw.draw(st.lists(st.sampled_from(own), min_size=1, max_size=3, unique=True))
             return s.tile(a, {n: draw.draw(st.integers(1, 5)) for n in chosen})
@@ -69,7 +83,8 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
             return s.parallel(a, loop)
 
 
-STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "cache"]
+STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "cache",
+         "accumulate", "rfactor", "collapse", "reverse", "peel", "inline", "compute_at"]
 
 
 def transformed(program: Program, draw: st.DataObject) -> Recipe:

@@ -154,14 +154,14 @@ def test_a_copy_inside_a_loop_keeps_one_iteration(golden: Golden) -> None:
     assert low.loops.scratch == ()
     assert "alloc local f32 A_S1_slice[4, 10]" in str(low.loops)
     again = matmul().read(s.yaml())
-    assert (str(again), again.yaml(), again.copied) == (str(s), s.yaml(), s.copied)
+    assert (str(again), again.yaml(), again.changes) == (str(s), s.yaml(), s.changes)
 
 
 def test_a_packed_copy_walks_along_memory() -> None:
     s = start("C[i,j] += A[i,k]*B[j,k]", {"A": (6, 10), "B": (20, 10)}).reorder("S1", "i", "k", "j")
     made = right(s.cache("S1", "B", space="packed"))
     assert "S1_B: B_S1[k, j] = B[j, k]" in str(made)
-    assert 'copies:\n- "S1 B 1,0"\n' in made.yaml()
+    assert 'changes:\n- "cache S1 B 1,0"\n' in made.yaml()
 
 
 def test_copies_of_stencils_guards_and_gathers() -> None:
@@ -179,10 +179,10 @@ def test_copies_of_stencils_guards_and_gathers() -> None:
 
 def test_what_cannot_be_copied() -> None:
     assert "did you mean `A`?" in refusal(lambda: matmul().cache("S1", "a"), "E707")
-    assert "it reads A, B" in refusal(lambda: matmul().cache("S1", "C"), "E707")
+    assert "it reads A, B" in refusal(lambda: matmul().cache("S1", "W"), "E707")
     assert "no space 'shared'" in refusal(lambda: matmul().cache("S1", "A", space="shared"), "E708")
     assert "S1 writes X where S1 reads it" in refusal(lambda: seidel().cache("S1", "X"), "E708")
-    assert "there is no statement 'S9'" in refusal(lambda: matmul().read('copies:\n- "S9 A 0,1"\n'), "E707")
+    assert "there is no statement 'S9'" in refusal(lambda: matmul().read('changes:\n- "cache S9 A 0,1"\n'), "E707")
     assert "is no order of the dimensions of A" in refusal(lambda: matmul().read('copies:\n- "S1 A 0"\n'), "E708")
     late = start("T[i] = X[i]; Y[i] = T[8-i]", {"X": (9,)})
     assert "breaks S1[i=" in refusal(lambda: late.cache("S2", "T", at="i").fuse("S1", "S2"), "E701")
@@ -208,9 +208,13 @@ def test_unknown_names_list_what_there_is() -> None:
     (lambda s: s.split("S1", "i", 4, names=("j", "c")), "two loops named j"),
     (lambda s: s.reorder("S1", "i"), "i is no order of two or more loops"),
     (lambda s: s.interchange("S1", "i", "i"), "i, i is no order"),
-    (lambda s: s.fuse("S1", "S1"), "S1 and S1 cannot share"),
+    (lambda s: s.fuse("S1", "S1"), "S1 cannot be fused with itself"),
     (lambda s: s.fuse("S1_init", "S1", depth=3), "S1_init and S1 cannot share 3 loops"),
-    (lambda s: s.distribute("S1_init", "S1"), "they share 0 now"),
+    (lambda s: s.distribute("S1_init", "S1"), "S1_init and S1 share no loops"),
+    (lambda s: s.distribute("S1", "S1"), "S1 cannot be distributed from itself"),
+    (lambda s: s.fuse("S1_init", "S1", depth=2).distribute("S1_init", "S1", depth=2), "they cannot come to share 2"),
+    (lambda s: s.fuse("S1_init", "S1", depth=2).fuse("S1_init", "S1", depth=2), "share 2 loops already"),
+    (lambda s: s.fuse("S1_init", "S1", depth=2).fuse("S1_init", "S1"), "share 2 loops already"),
     (lambda s: s.shift("S1", i=1.5), "1.5 is no number"),
     (lambda s: s.skew("S1", "i", by="i"), "i cannot be skewed by itself"),
     (lambda s: s.bind("S1", {"i": "grid.w"}), "there is no axis 'grid.w'"),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from polytc.poly.nest import Leaf
 from polytc.program import program as pr
-from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-from polytc.schedule.user import loopnest, quasi_affine
+from polytc.schedule.user import loopnest
+from polytc.schedule.user.changes import pieces
 from polytc.schedule.user.loopnest import Body, NamedLoop, Row
 
 
@@ -28,7 +28,7 @@ def place(body: Body, reader: str, make: pr.Statement, depth: int, values: Mappi
     taken = {r.name for r in outside}
     made: Body = (Leaf(make.name),)
     for r in reversed(make.ranges):
-        value = _rest(r.index, [x.value for x in outside])
+        value = pieces.rest(r.index, [x.value for x in outside])
         if value is not None:
             own = fresh(r.index, taken)
             taken.add(own)
@@ -54,16 +54,3 @@ def _row(x: NamedLoop, reader: str, name: str, values: Mapping[str, pr.Expr], fi
         return loopnest.row(Row(name, row.name, each[row.value]), each[row.value])
     value = pr.substitute(row.value, dict(values)) if indices <= values.keys() else pr.Const(first(x), I64)
     return loopnest.row(Row(name, row.name, value), value)
-
-
-def _rest(index: str, outside: list[pr.Expr]) -> pr.Expr | None:
-    """What is left of an index inside of loops: `i % 8` inside of `i // 8`, nothing inside of `i`, else the index."""
-    left: pr.Expr | None = pr.Index(index)
-    for value in outside:
-        indices = {e.name for e in pr.walk(value) if isinstance(e, pr.Index)}
-        match value:
-            case pr.Binary("//", inside, pr.Const() as size) if indices == {index} and left == pr.Index(index):
-                left = quasi_affine.normal(pr.Binary("%", inside, size, I64))
-            case _ if value == left or (indices == {index} and linear(value) is not None):
-                left = None
-    return left

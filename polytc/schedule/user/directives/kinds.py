@@ -46,7 +46,7 @@ def unroll(body: Body, statement: str, name: str, factor: int | None) -> Body:
     at = loopnest.depth(body, statement, name)
 
     def halves(x: NamedLoop) -> Body:
-        outer, inner = _piece(x, factor)
+        outer, inner = _piece(body, x, factor)
         return loopnest.rebuilt((*outer, replace(inner, kind="unroll")), x.body)
     return tiling.unambiguous(loopnest.edit(body, statement, at, halves))
 
@@ -62,13 +62,13 @@ def innermost(body: Body, statement: str, name: str, factor: int, kind: str) -> 
     at = loopnest.depth(body, statement, name)
 
     def halves(x: NamedLoop) -> Body:
-        outer, inner = _piece(x, factor)
+        outer, inner = _piece(body, x, factor)
         return loopnest.rebuilt(outer, order.sink(replace(inner, kind=kind), x.body))
     return tiling.unambiguous(loopnest.edit(body, statement, at, halves))
 
 
-def _piece(x: NamedLoop, factor: int) -> tuple[tuple[NamedLoop, ...], NamedLoop]:
+def _piece(body: Body, x: NamedLoop, factor: int) -> tuple[tuple[NamedLoop, ...], NamedLoop]:
     """(the loop over the pieces, the one inside of them); nothing and the loop itself if there is only one piece."""
-    outer, inner = tiling.cut(x, factor)
+    outer, inner = tiling.cut(body, x, factor)
     whole = all(r.value == pr.Const(0, I64) for r in outer.rows)
     return ((), x) if whole else ((outer,), inner)

@@ -25,7 +25,7 @@ def split(body: Body, statement: str, name: str, factor: int, names: Names | Non
     title = (names or {}).get(name)
 
     def halves(x: NamedLoop) -> Body:
-        outer, inner = cut(x, factor, title)
+        outer, inner = cut(body, x, factor, title)
         return loopnest.rebuilt((outer, inner), x.body)
     return unambiguous(loopnest.edit(body, statement, at, halves))
 
@@ -51,22 +51,31 @@ def tile(body: Body, statement: str, sizes: Mapping[str, int], names: Names | No
         if name is None:
             outside.append(x)
             continue
-        outer, inner = cut(x, sizes[name], (names or {}).get(name))
+        outer, inner = cut(body, x, sizes[name], (names or {}).get(name))
         outside.append(outer)
         inside.append(inner)
     made = loopnest.rebuilt((*outside, *inside), found[-1].body)
     return unambiguous(loopnest.edit(body, statement, first, lambda _: made))
 
 
-def cut(x: NamedLoop, factor: int, names: tuple[str, str] | None = None) -> tuple[NamedLoop, NamedLoop]:
-    """The loop over the pieces, which keeps the kind, and the one inside of them. Raises E708 for a bad factor."""
+def cut(body: Body, x: NamedLoop, factor: int, names: tuple[str, str] | None = None) -> tuple[NamedLoop, NamedLoop]:
+    """The loop over the pieces, which keeps the kind, and the one inside of them; body: in which names are taken. Raises E708
+    for a bad factor."""
     if isinstance(factor, bool) or not isinstance(factor, int) or not 1 <= factor < 1 << 31:
         raise errors.fail("E708", f"{factor!r} is no number of iterations", notes=["a factor is a positive integer"])
     size = pr.Const(factor, I64)
-    titles = {r.name: names or (f"{r.name}.0", f"{r.name}.1") for r in x.rows}
-    outer = tuple(loopnest.row(r, pr.Binary("//", r.value, size, I64), titles[r.name][0]) for r in x.rows)
-    inner = tuple(loopnest.row(r, pr.Binary("%", r.value, size, I64), titles[r.name][1]) for r in x.rows)
+    titles = {r.statement: names or _halves(r.name, [n.name(r.statement) for n in loopnest.loops(body, r.statement)])
+              for r in x.rows}
+    outer = tuple(loopnest.row(r, pr.Binary("//", r.value, size, I64), titles[r.statement][0]) for r in x.rows)
+    inner = tuple(loopnest.row(r, pr.Binary("%", r.value, size, I64), titles[r.statement][1]) for r in x.rows)
     return NamedLoop(outer, x.body, x.kind), NamedLoop(inner, x.body)
+
+
+def _halves(name: str, taken: list[str]) -> tuple[str, str]:
+    """Names for the two halves of a loop: 'i.0' and 'i.1', or 'i.1.0' and 'i.1.1' where a loop has one of these already, as
+    around what is left of i in a copy."""
+    found = f"{name}.0", f"{name}.1"
+    return found if set(found).isdisjoint(taken) else _halves(f"{name}.1", taken)
 
 
 def unambiguous(body: Body) -> Body:

@@ -2,14 +2,12 @@
 
     S1: C[i,j] += A[i,k]*B[k,j]   ->   S1_A: A_S1[i,k] = A[i,k];  S1: C[i,j] += A_S1[i,k]*B[k,j]
 
-A saved schedule lists its copies, `S1 A 0,1` (schedule.user.saved), so that its text is enough to make the program again.
-Iterations that run at once have copies of their own where several use one element: `S1 A 0,1 j/16` has one for each value of
-j // 16.
+A saved schedule lists it as `cache S1 A 0,1` (schedule.user.saved). Iterations that run at once have copies of their own where
+several use one element: `cache S1 A 0,1 j/16` has one for each value of j // 16.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from polytc import errors
@@ -19,48 +17,7 @@ from polytc.program.affine import affine, interval
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-
-
-@dataclass(frozen=True)
-class Piece:
-    """The value index // divisor % modulus of a loop, without the remainder if modulus is 0."""
-
-    index: str
-    divisor: int = 1
-    modulus: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.divisor}" + (f"%{self.modulus}" if self.modulus else "")
-
-    @property
-    def value(self) -> pr.Expr:
-        value: pr.Expr = pr.Index(self.index)
-        if self.divisor != 1:
-            value = pr.Binary("//", value, pr.Const(self.divisor, I64), I64)
-        return pr.Binary("%", value, pr.Const(self.modulus, I64), I64) if self.modulus else value
-
-    @staticmethod
-    def of(value: pr.Expr) -> Piece | None:
-        """The piece that has this value."""
-        match value:
-            case pr.Index(name=index):
-                return Piece(index)
-            case pr.Binary("//", pr.Index(name=index), pr.Const(value=divisor)):
-                return Piece(index, int(divisor))
-            case pr.Binary("%", inside, pr.Const(value=modulus)) if (whole := Piece.of(inside)) and not whole.modulus:
-                return replace(whole, modulus=int(modulus))
-            case _:
-                return None
-
-    @staticmethod
-    def read(text: str) -> Piece | None:
-        """The piece that prints so."""
-        found = re.fullmatch(r"([^/%]+)/([1-9]\d*)(?:%([1-9]\d*))?", text)
-        return Piece(found[1], int(found[2]), int(found[3] or 0)) if found else None
-
-    def range(self, lower: int, upper: int) -> tuple[int, int]:
-        """The half-open range of its values, of an index in lower..upper-1."""
-        return (0, self.modulus) if self.modulus else (lower // self.divisor, (upper - 1) // self.divisor + 1)
+from polytc.schedule.user.changes.pieces import Piece
 
 
 @dataclass(frozen=True)
@@ -75,11 +32,15 @@ class Copy:
 
     def __str__(self) -> str:
         order = ",".join(map(str, self.order)) or ("-" if self.each else "")
-        return " ".join([f"{self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
+        return " ".join([f"cache {self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
+
+    def apply(self, program: pr.Program) -> pr.Program:
+        """The program with the copy."""
+        return apply(program, self)[0]
 
     @staticmethod
     def read(text: str) -> Copy | None:
-        """The copy that prints so."""
+        """The copy that prints so, behind `cache`."""
         statement, tensor, order, *each = [*text.split(), "", "", ""][:max(3, len(text.split()))]
         pieces = tuple(map(Piece.read, each))
         numbers = [] if order in ("", "-") else order.split(",")
@@ -88,36 +49,36 @@ class Copy:
         return Copy(statement, tensor, tuple(map(int, numbers)), tuple(p for p in pieces if p is not None))
 
 
-def applied(program: pr.Program, wanted: tuple[Copy, ...]) -> pr.Program:
-    """The program with the copies. Raises E707, E708."""
-    for c in wanted:
-        program = apply(program, c)[0]
-    return program
-
-
 def apply(program: pr.Program, c: Copy) -> tuple[pr.Program, pr.Statement]:
     """The program with one copy, made before the outermost `for` around the reader, and the statement that makes it.
 
     Raises E707 if the statement does not read the tensor, E708 where the order does not fit or the loop writes the tensor.
     """
-    s = next((x for x in program.statements if x.name == c.statement), None)
-    if s is None:
-        raise errors.fail("E707", f"there is no statement {c.statement!r}", notes=["the schedule asks for a copy for it"])
-    reads = [r for r in pr.reads(s) if r.tensor == c.tensor]
-    if not reads:
-        known = list(dict.fromkeys(r.tensor for r in pr.reads(s)))
-        notes = [n for n in (closest(c.tensor, known), f"it reads {', '.join(known) or 'nothing'}") if n]
-        raise errors.fail("E707", f"{s.name} does not read {c.tensor!r}", notes=notes)
+    s, reads, first = reader(program, c.statement, c.tensor)
     tensor = program.tensor(c.tensor)
     if sorted(c.order) != list(range(len(tensor.shape))):
         raise errors.fail("E708", f"{list(c.order)} is no order of the dimensions of {c.tensor}",
                           notes=["name each once, from 0"])
+    return _copied(program, s, tensor, reads, c, first)
+
+
+def reader(program: pr.Program, statement: str, tensor: str) -> tuple[pr.Statement, list[pr.Read], pr.Statement]:
+    """A statement that reads a tensor, its reads of it, and the statement before which copies for it are made. Raises E707 if
+    it does not read the tensor, E708 where a loop around it writes the tensor."""
+    s = next((x for x in program.statements if x.name == statement), None)
+    if s is None:
+        raise errors.fail("E707", f"there is no statement {statement!r}", notes=["the schedule asks for a copy for it"])
+    reads = [r for r in pr.reads(s) if r.tensor == tensor]
+    if not reads:
+        known = list(dict.fromkeys(r.tensor for r in pr.reads(s)))
+        notes = [n for n in (closest(tensor, known), f"it reads {', '.join(known) or 'nothing'}") if n]
+        raise errors.fail("E707", f"{s.name} does not read {tensor!r}", notes=notes)
     around = [x for x in program.statements if x is s or (s.loops and x.loops[:1] == s.loops[:1])]
-    writer = next((x.name for x in around if x.target == c.tensor), None)
+    writer = next((x.name for x in around if x.target == tensor), None)
     if writer is not None:
-        raise errors.fail("E708", f"{writer} writes {c.tensor} where {s.name} reads it: a copy would be out of date",
+        raise errors.fail("E708", f"{writer} writes {tensor} where {s.name} reads it: a copy would be out of date",
                           notes=["copy tensors that the loops around the statement do not change"])
-    return _copied(program, s, tensor, reads, c, around[0])
+    return s, reads, around[0]
 
 
 def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list[pr.Read], c: Copy, first: pr.Statement
@@ -127,13 +88,13 @@ def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list
     box = [_extent(s, reads, tensor, d) for d in range(len(tensor.shape))]
     indices = _indices(s, reads[0])
     ranges = tuple(pr.Range(i, low, high) for i, (low, high) in zip(indices, box, strict=True))
-    pieces = _pieces(s, c, set(indices))
-    box = [*box, *((r.lower, r.upper) for r in pieces)]
+    each = pieces(s, c.each, set(indices))
+    box = [*box, *((r.lower, r.upper) for r in each)]
     order = (*range(len(indices), len(box)), *c.order)
     small = pr.Tensor(name, tensor.dtype, tuple(box[d][1] - box[d][0] for d in order), tuple(box[d][0] for d in order))
     cell = tuple(pr.Index(i) for i in indices)
-    places = (*(pr.Index(r.index) for r in pieces), *(cell[d] for d in c.order))
-    make = pr.Statement(label, name, places, None, pr.Read(tensor.name, cell, tensor.dtype), (*pieces, *ranges), span=s.span)
+    places = (*(pr.Index(r.index) for r in each), *(cell[d] for d in c.order))
+    make = pr.Statement(label, name, places, None, pr.Read(tensor.name, cell, tensor.dtype), (*each, *ranges), span=s.span)
 
     def moved(e: pr.Expr) -> pr.Expr:
         if isinstance(e, pr.Read) and e.tensor == tensor.name:
@@ -145,10 +106,11 @@ def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list
     return replace(program, tensors=(*program.tensors, small), statements=statements), make
 
 
-def _pieces(s: pr.Statement, c: Copy, taken: set[str]) -> list[pr.Range]:
-    """The ranges of what there is a copy for each value of. Raises E707 for an index that the reader does not have."""
+def pieces(s: pr.Statement, each: tuple[Piece, ...], taken: set[str]) -> list[pr.Range]:
+    """The ranges of what there is a copy for each value of, with names that are `taken` from then on. Raises E707 for an index
+    that the reader does not have."""
     found = []
-    for p in c.each:
+    for p in each:
         r = next((x for x in s.ranges if x.index == p.index), None)
         if r is None:
             raise errors.fail("E707", f"{s.name} has no index {p.index!r}",

@@ -1,0 +1,306 @@
+"""Steps that change the program: they add statements, or take some away, and say where these run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from polytc import errors
+from polytc.machine import Machine
+from polytc.poly import dependences
+from polytc.poly import scop as polyhedra
+from polytc.program import kinds
+from polytc.program import program as pr
+from polytc.program.names import update_of
+from polytc.schedule.user import extents, loopnest
+from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, windows
+from polytc.schedule.user.changes.elements import Told
+from polytc.schedule.user.changes.listed import Change
+from polytc.schedule.user.changes.pieces import Piece, rest
+from polytc.schedule.user.directives import caching, placing
+from polytc.schedule.user.loopnest import Body
+from polytc.schedule.user.steps import Steps, by_tensor
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramSteps(Steps):
+    """Steps over a program that they may change. exact: nothing is added when it is compiled. changes: what was done to the
+    program `base`, copies for instance. machine_of: the machine of a target, by the target's name."""
+
+    exact: bool = False
+    changes: tuple[Change, ...] = ()
+    base: pr.Program | None = None
+    machine_of: Callable[[Any], Machine] | None = None
+
+    def called(self, name: str) -> str:
+        """As Steps.called; a tensor's name means the statement that wrote it before the program was changed, if that is still
+        there: with accumulators "C" is S1, not S1_store."""
+        known = loopnest.statements(self.body)
+        writers = [s.name for s in (self.base or self.program).statements if s.target == name and update_of(s.name) is None]
+        return writers[0] if name not in known and len(writers) == 1 and writers[0] in known else super().called(name)
+
+    def changed(self, changes: Sequence[Change], program: pr.Program, what: str, body: Body) -> Self:
+        """The loops `body` of the changed program as the next step. Raises IllegalTransform."""
+        scop = polyhedra.extract(program)
+        made = replace(self, program=program, scop=scop, deps=dependences.analyse(scop), base=self.base or self.program,
+                       changes=(*self.changes, *changes))
+        return made.step(what, body)
+
+    @by_tensor
+    def cache(self, statement: str, tensor: str, at: str | None = None, space: str = "local") -> Self:
+        """Let a statement read a copy of a tensor, which a statement of its own makes: `S1_A` makes `A_S1` for S1.
+
+            for i.0: for i.1: S1 reads A   ->   for i.0: { for i: S1_A copies what i.0 reads;  for i.1: S1 reads the copy }
+
+        at: the loop around the statement in each of whose iterations the copy is made, each element when it is first read;
+        None: all of it before the outermost loop. space: 'local' keeps the order of the dimensions; where each iteration of
+        the loops outside uses elements of its own, code generation keeps only these, in memory of the thread (or private
+        memory of a work-item). 'packed' has the dimensions in the order in which the loops walk them, the innermost last.
+        Inside of loops that are bound to a GPU's grid each work-group has a copy of its own, and with 'private' each item.
+        Elements that one vector or register tile uses stay in registers without being asked for.
+        Of what the statement writes, the copy is the one that it writes to: see `accumulate`.
+        Where iterations use elements of others too (`X[i+r]`, `X[2*i]`), each has a copy of its own of all that it uses.
+        Raises E707 for what the statement does not read, E708 where it changes meanwhile, E701 where a read would come first.
+        """
+        if space not in ("local", "packed", "private"):
+            raise errors.fail("E708", f"there is no space {space!r} for copies", notes=[
+                "the spaces are local, packed and private; what a register tile uses is in registers without being asked for"])
+        s = next((s for s in self.program.statements if s.name == statement), None)
+        if s is not None and s.target == tensor and space != "packed" and tensor not in {r.tensor for r in pr.reads(s)}:
+            return self.accumulate(statement, at)
+        depth = 0 if at is None else loopnest.depth(self.body, statement, at) + 1
+        loopnest.loops(self.body, statement)
+        what = f"cache {tensor} of {statement}{_at(at)}"
+        reads = [r for r in pr.reads(s) if r.tensor == tensor] if s is not None else []
+        if at is not None and space != "packed" and reads and windows.overlap(reads):
+            each = self._each(statement, reads, depth, space)
+            if not isinstance(each, str):
+                return self._windows(windows.Window(statement, tensor, each), depth, what)
+        rank = len(self.program.tensor(tensor).shape) if tensor in {t.name for t in self.program.tensors} else 0
+        order = self._walked(statement, tensor) if space == "packed" else tuple(range(rank))
+        wanted = copies.Copy(statement, tensor, order, self._apart(statement, tensor, depth, space == "private"))
+        program, make = copies.apply(self.program, wanted)
+        values = copies.source(program.statement(statement), make, make.target)
+        own = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
+        body = caching.place(self.body, statement, make, depth, values, self._firsts(statement), own)
+        return self.changed([wanted], program, what, body)
+
+    def compute_at(self, producer: str, statement: str, at: str) -> Self:
+        """Compute what a statement makes in each iteration of a loop around its reader, as much as is read there; what several
+        iterations read is computed in each of them.
+
+            for i: S1 makes T[i];  for i.0: for i.1: S2 reads T[i], T[i+1]
+            ->  for i.0: { for i: S2_T makes T_S2[i.0, i];  for i.1: S2 reads T_S2 }          at i.0
+
+        producer: the statement, an assignment or an update with its initialisation, or the tensor that it makes; at: the loop.
+        The producer goes where nobody else reads what it makes. To compute each element once, and keep it for the iterations
+        that follow, use `shift` and `fuse`. Raises E708 where the tensor has another maker too, is read where it may have no
+        element, or is made of what changes meanwhile, and for loops that were skewed or shifted.
+        """
+        statement, producer = self.called(statement), self.called(producer)
+        depth = loopnest.depth(self.body, statement, at) + 1
+        loopnest.loops(self.body, producer)
+        tensor = self.program.statement(producer).target
+        reads = [r for r in pr.reads(self.program.statement(statement)) if r.tensor == tensor]
+        each = self._each(statement, reads, depth, "local")
+        if isinstance(each, str):
+            raise errors.fail("E708", f"{each} of {statement} runs over no piece of an index that there could be a window for",
+                              notes=["compute it there before the loop is skewed or shifted"])
+        wanted = windows.Window(statement, tensor, each, recompute=True)
+        return self._windows(wanted, depth, f"compute {producer} at {at} of {statement}")
+
+    def _windows(self, wanted: windows.Window, depth: int, what: str) -> Self:
+        """The step that fills windows in the outermost loops of their reader."""
+        found = windows.apply(self.program, wanted)
+        each = dict(zip((p.value for p in wanted.each), found.each, strict=True))
+        body, kept = self.body, {x.name for x in found.program.statements}
+        for name in loopnest.statements(body):
+            body = body if name in kept else placing.without(body, name)
+        for make in found.made:
+            body = caching.place(body, wanted.statement, make, depth, {}, self._firsts(wanted.statement), each)
+        return self.changed([wanted], found.program, what, body)
+
+    def _firsts(self, statement: str) -> Callable[[loopnest.NamedLoop], int]:
+        """The first iteration of a loop around a statement."""
+        instances = extents.domains(self.scop)
+        return lambda loop: _first(loop, statement, instances, f"for the copy for {statement}")
+
+    def _each(self, statement: str, reads: Sequence[pr.Read], depth: int, space: str) -> tuple[Piece, ...] | str:
+        """What there is a window for each value of: the outermost loops over what subscripts have, and those that are bound to
+        groups, with 'private' also those that are bound to items. A loop over no piece
+        of an index, if there is one."""
+        used = {i for r in reads for sub in r.subscripts for i in pr.index_names(sub)}
+        found = dict.fromkeys(self._apart(statement, reads[0].tensor, depth, space == "private") if reads else ())
+        for loop in loopnest.loops(self.body, statement)[:depth]:
+            value = loop.value(statement)
+            piece = Piece.of(value)
+            if piece is None and used & set(pr.index_names(value)):
+                return loop.name(statement)
+            if piece is not None and piece.index in used:
+                found[piece] = None
+        return tuple(found)
+
+    def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[Piece, ...]:
+        """What there is a copy for each value of: the loops outside over work-groups, or items too, that elements do not tell.
+
+        depth: loops around the copy.
+        """
+        reads = [r for s in self.program.statements if s.name == statement for r in pr.reads(s) if r.tensor == tensor]
+        used = {e.name for r in reads for e in pr.walk(r) if isinstance(e, pr.Index)}
+        found = []
+        for loop in loopnest.loops(self.body, statement)[:depth]:
+            mapped = kinds.is_group(loop.kind) or items and kinds.is_item(loop.kind)
+            piece = Piece.of(next(r.value for r in loop.rows if r.statement == statement)) if mapped else None
+            found += [piece] if piece is not None and piece.index not in used else []
+        return tuple(found)
+
+    def _walked(self, statement: str, tensor: str) -> tuple[int, ...]:
+        """The tensor's dimensions in the order in which the loops around the statement walk them."""
+        reads = [r for r in pr.reads(self.program.statement(statement)) if r.tensor == tensor]
+        around = loopnest.loops(self.body, statement)
+        values = [next(r.value for r in x.rows if r.statement == statement) for x in around]
+        depths = {e.name: n for n, value in enumerate(values) for e in pr.walk(value) if isinstance(e, pr.Index)}
+
+        def innermost(d: int) -> int:
+            return max((depths[e.name] for e in pr.walk(reads[0].subscripts[d]) if isinstance(e, pr.Index)), default=-1)
+        return tuple(sorted(range(len(reads[0].subscripts)), key=innermost)) if reads else ()
+
+    # ---- sums
+
+    @by_tensor
+    def accumulate(self, statement: str, at: str | None = None) -> Self:
+        """Let a statement add up into a tensor of its own, which another one stores: `S1_store` stores `C_S1` of S1 into C.
+
+            for i: for k: S1 adds to C   ->   for i: { S1_init;  for k: S1 adds to C_S1;  S1_store }          at i
+
+        at: the loop in each of whose iterations the elements are begun, finished and stored; None: the innermost one outside
+        of all that are summed over. Where each iteration has elements of its own they are kept in registers, or in memory of
+        the thread or the group. The initialisation moves there; an update of what has values already begins with
+        `S1_load`. Raises E708 for a loop that is summed over, for statements in a `for` loop, with ranges in memory or
+        conditions that decide which elements they write, IllegalTransform where others need the elements meanwhile.
+        """
+        loopnest.loops(self.body, statement)
+        found = accumulators.accumulate(self.program, accumulators.Accumulator(statement))
+        depth = (placing.depth_known(self.body, statement, found.told) if at is None else
+                 loopnest.depth(self.body, statement, at) + 1)
+        wanted = accumulators.Accumulator(statement, self._layout(statement, found.told, depth))
+        if wanted.layout:
+            found = accumulators.accumulate(self.program, wanted)
+        body = placing.beside(self.body, statement, found.last, depth, found.told, after=True)
+        if found.first is not None:
+            body = _ahead(body, statement, found.first, depth, found.told)
+        return self.changed([wanted], found.program, f"accumulate {statement}{_at(at)}", body)
+
+    def _layout(self, statement: str, told: Told, depth: int) -> tuple[Piece, ...]:
+        """A dimension of accumulators for each loop that their elements tell, if loops inside of the outermost `depth` walk an
+        index in pieces; none where loops do not tell all elements, or sizes are open."""
+        around = [x.value(statement) for x in loopnest.loops(self.body, statement)]
+        values = [v for v in around if any(pr.index_names(v)) and told.of(v) is not None]
+        found = [p for v in values if (p := Piece.of(v)) is not None]
+        inside = [i for v in around[depth:] if v in values for i in set(pr.index_names(v))]
+        apart = len(inside) > len(set(inside)) and len(found) == len(values) and not told.values and not self.program.sizes
+        return tuple(found) if apart and all(rest(i, values) is None for i in told.indices) else ()
+
+    @by_tensor
+    def rfactor(self, statement: str, loop: str) -> Self:
+        """Add up in two stages: a partial result for each iteration of a loop, and these together (`S1_part` makes `C_part`).
+
+            for i: for k.0: for k.1: S1 adds to C[i]
+            ->  for i: { for k.0: { S1_part_init;  for k.1: S1_part adds to C_part[k.0,i] };  for k.0: S1 adds them up }
+
+        loop: over a piece of an index that is summed over; its iterations no longer depend on each other. The second stage runs
+        in the loops outside of all that are summed over. Sums of floats are associated anew. Raises E708 for a loop that is not
+        summed over or that was skewed, for assignments, `precise` programs, statements in a `for` loop, with ranges in
+        memory or conditions that decide which elements they write, IllegalTransform where others need the sum meanwhile.
+        """
+        around = loopnest.loops(self.body, statement)
+        at = loopnest.depth(self.body, statement, loop)
+        value = around[at].value(statement)
+        piece = Piece.of(value)
+        if piece is None:
+            raise errors.fail("E708", f"{loop} runs over {pr.format_expr(value)}: no piece of an index for partial sums",
+                              notes=["split the loop over the index, and name one of the two"])
+        found = partial_sums.stage(self.program, statement, piece)
+        cell = found.begin.subscripts
+        both = elements.told(found.part, cell)
+        told = replace(both, values=tuple(v for v in both.values if v[0] != piece.value))
+        part, body = found.part.name, placing.renamed(self.body, statement, found.part.name)
+        # the partial results are begun inside of the loop, where it stands outside of what is summed over in it
+        begun = placing.beside(body, part, found.begin, placing.depth_known(body, part, both), both, after=False)
+        body = placing.beside(begun, part, found.whole, placing.depth_known(body, part, told), both, after=True)
+        change = partial_sums.PartialSums(statement, piece)
+        return self.changed([change], found.program, f"rfactor {statement} over {loop}", body)
+
+    # ---- statements less and more
+
+    def inline(self, tensor: str) -> Self:
+        """Compute a temporary where it is read, as often as it is read.
+
+            for i: S1 makes T[i];  for i: S2 reads T[i], T[i+1]   ->   for i: S2 reads what T[i] and T[i+1] are made of
+
+        tensor: the temporary, or the statement that makes it. Raises E707 for an unknown one, E708 for what is no temporary,
+        has more than one assignment, is read where it may have no element, or is made of what changes meanwhile.
+        """
+        known = loopnest.statements(self.body)
+        tensor = self.program.statement(tensor).target if tensor in known else tensor
+        program = inlining.inline(self.program, tensor)
+        maker = next(s.name for s in self.program.statements if s.target == tensor)
+        return self.changed([inlining.Inline(tensor)], program, f"inline {tensor}", placing.without(self.body, maker))
+
+    @by_tensor
+    def peel(self, statement: str, loop: str, count: int = 1) -> Self:
+        """Run the first iterations of a loop before the others, in a loop of their own: `S1_head` runs what S1 would.
+
+            for i in 0:n: S1   ->   for i in 0:1: S1_head;  for i in 1:n: S1
+
+        count: how many iterations. All statements in the loop come apart so. Raises E412 for a loop that begins where an open
+        size says, E708 for a bad count, one that leaves no iterations to a statement, a loop that was skewed or shifted, and
+        statements whose instances run in the order of their indices.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 1 << 31:
+            raise errors.fail("E708", f"{count!r} is no number of iterations", notes=["give a positive integer"])
+        at = loopnest.depth(self.body, statement, loop)
+        found = loopnest.loops(self.body, statement)[at]
+        instances = extents.domains(self.scop)
+        firsts = [_first(found, r.statement, instances, f"to peel {r.statement}") for r in found.rows]
+        program, changes, names = self.program, list[Change](), dict[str, str]()
+        for r in found.rows:
+            piece = Piece.of(r.value)
+            if piece is None:
+                raise errors.fail("E708", f"{r.name} of {r.statement} runs over {pr.format_expr(r.value)}: no piece of an "
+                                  "index", notes=["peel the loop before it is skewed or shifted"])
+            wanted = peeling.Peel(r.statement, piece, min(firsts) + count)
+            low, high = extents.of(replace(found, rows=(r,)), instances)
+            if not low < wanted.bound < high:
+                raise errors.fail("E708", f"{r.statement} runs in {r.name} from {low} to {high - 1}: before and from "
+                                  f"iteration {wanted.bound} on there must be some",
+                                  notes=["peel fewer, or distribute the loop first"])
+            program, names[r.statement] = peeling.peel(program, wanted)
+            changes.append(wanted)
+        return self.changed(changes, program, f"peel {count} of {loop}", placing.twice(self.body, statement, at, names))
+
+
+def _ahead(body: Body, statement: str, first: pr.Statement, depth: int, told: Told) -> Body:
+    """The nest with a statement's initialisation in its outermost loops, before all that these run of it."""
+    names = loopnest.statements(body)
+    if first.name in names:
+        inside = loopnest.shared(body, first.name, statement) >= depth
+        if inside and names.index(first.name) < names.index(statement):
+            return body
+        body = placing.without(body, first.name)
+    return placing.beside(body, statement, first, depth, told, after=False)
+
+
+def _at(loop: str | None) -> str:
+    return f" at {loop}" if loop is not None else ""
+
+
+def _first(loop: loopnest.NamedLoop, statement: str, instances: extents.Domains, what: str) -> int:
+    """The first iteration of a loop around a statement. what: is to be done in it. Raises E412 where it depends on sizes."""
+    found = extents.first(loop, statement, instances)
+    if found is None:
+        low, _ = extents.texts(loop, instances)
+        raise errors.fail("E412", f"the loop {loop.title} begins at {low}, which depends on the sizes: there is no first "
+                          f"iteration {what}", notes=["name a loop outside of it, or fix the sizes"])
+    return found
