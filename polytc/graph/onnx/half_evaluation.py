@@ -19,8 +19,8 @@ from polytc.graph.onnx.node_evaluator import evaluator
 from polytc.graph.onnx.shape_inference import result_types
 from polytc.program.scalars import from_numpy
 
-MOVING = frozenset(("Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Shape",
-                    "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"))
+MOVING = frozenset(("Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
+                    "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"))
 """Operators that compute nothing: large weights go through them as they are."""
 
 

@@ -49,7 +49,7 @@ def test_constants_are_rounded_once(op: str, dtype: np.dtype) -> None:
     found, = onnx.evaluate_node(node, [x])
     wanted = np.asarray(formula(x.astype(np.float64)))
     place = np.spacing(np.abs(wanted).astype(dtype)).astype(np.float64) + np.finfo(np.float32).eps * np.abs(wanted).max() * 4
-    assert found.dtype == dtype and found.shape == wanted.shape
+    assert (found.dtype, found.shape) == (dtype, wanted.shape)
     off = np.abs(found.astype(np.float64) - wanted)
     np.testing.assert_array_less(off, 0.51 * place + 1e-6 * np.abs(wanted) + 1e-12)
 
@@ -71,7 +71,8 @@ def test_types_stay(op: str, attributes: dict, wanted: np.dtype) -> None:
 
 def test_what_is_beyond_halves_is_infinite() -> None:
     found, = onnx.evaluate_node(Node("Mul", "", ("x", "x"), ("y",), {}, opset=21), [np.full(2, 300, np.float16)] * 2)
-    assert found.dtype == np.float16 and np.isinf(found).all()
+    assert found.dtype == np.float16
+    assert np.isinf(found).all()
 
 
 def test_a_model_of_a_constant() -> None:
