@@ -18,7 +18,8 @@ from tests.graph.small_models import model_of
 def path(tmp_path: Path) -> Path:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Mul", ["a", "mask"], ["y"])]
     w = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
-    onnx.save(model_of(nodes, {"x": (np.float32, ("n", 4)), "mask": (np.float32, ("n", 1))}, ["y"], {"w": w}), tmp_path / "m.onnx")
+    given = {"x": (np.float32, ("n", 4)), "mask": (np.float32, ("n", 1))}
+    onnx.save(model_of(nodes, given, ["y"], {"w": w}), tmp_path / "m.onnx")
     return tmp_path / "m.onnx"
 
 

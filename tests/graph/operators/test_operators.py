@@ -292,8 +292,8 @@ def test_the_documentation_lists_every_row() -> None:
 
 @pytest.mark.parametrize("c", CASES, ids=[f"{i:03d}-{c}" for i, c in enumerate(CASES)])
 def test_of_constants_alone(c: Case, build) -> None:
-    """Where all inputs are constants, onnx's evaluator computes the result at import, unless it errs or is unable: it is the same
-    as that of the row."""
+    """Where all inputs are constants, onnx's evaluator computes the result at import, unless it errs or is unable: it is the
+    same as that of the row."""
     names = ["" if a is None else f"x{i}" for i, a in enumerate(c.inputs)]
     outputs = [f"y{i}" for i in range(c.outputs)]
     arrays = {n: np.asarray(a) for n, a in zip(names, c.inputs) if n}
