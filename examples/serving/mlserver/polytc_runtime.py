@@ -5,10 +5,10 @@ Lies beside model-settings.json, which names it:
     {"name": "mlp", "implementation": "polytc_runtime.PolytcRuntime",
      "parameters": {"uri": "./model.onnx", "extra": {"threads": 1, "sessions": 2, "symbolic": true, "shapes": {"x": [8, 4]}}}}
 
-threads: of one inference. sessions: inferences at once, each with memory of its own for intermediate values; weights and code
-are shared. symbolic: code for all sizes, which suits requests of changing batches. shapes: of all inputs, for which code is made
-while the model is loaded, so that the first request need not wait for it; what an earlier process compiled comes from polytc's
-cache.
+threads: of one inference. sessions: inferences at once, each with memory of its own for intermediate values; weights and
+code are shared. symbolic: code for all sizes, which suits requests of changing batches. shapes: of all inputs, for which code
+is made while the model is loaded, so that the first request need not wait for it; what an earlier process compiled comes from
+polytc's cache.
 """
 
 from __future__ import annotations
