@@ -42,6 +42,8 @@ def _rounded_once(node: Node, inputs: Sequence[Any], evaluate: Callable[[Sequenc
     types, wide_types = _types(node, inputs), _types(node, wide)
     if types is None:
         types = _by_variables(node, inputs)
+        if all(t is None for t in types):
+            return evaluate(inputs)
     elif not any(t is not None and _half(t) for t in types) or wide_types != [_wider(t) for t in types]:
         return evaluate(inputs)
     named = iter(types)
@@ -74,7 +76,10 @@ def _by_variables(node: Node, inputs: Sequence[Any]) -> list[np.dtype | None]:
     """Of the outputs that have names, where onnx writes the same variable for their type and for that of an input of halves;
     None for others."""
     domain, _, op = node.op.rpartition("::")
-    schema = onnx.defs.get_schema(op, node.opset, domain)
+    try:
+        schema = onnx.defs.get_schema(op, node.opset, domain)
+    except onnx.defs.SchemaError:
+        return []
 
     def variable(formal: Sequence[Any], k: int) -> str:
         return str(formal[min(k, len(formal) - 1)].type_str)  # the last one may stand for any number
