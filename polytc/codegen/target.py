@@ -127,10 +127,11 @@ class Bound(Protocol):
 class Native(Protocol):
     """A Bound that is one native function, which other native code can call.
 
-    needs: bytes of scratch memory that it wants.
+    needs: bytes of scratch memory that it wants. words: of its table.
     """
 
     needs: int
+    words: int
 
     def lend(self, memory: np.ndarray) -> tuple[int, int, int, int]:
         """From now on use this memory, on a cache line and of at least `needs` bytes, as scratch; whoever lends it to several

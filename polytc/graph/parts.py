@@ -30,6 +30,7 @@ from polytc.graph.running.executables import compiler_for
 from polytc.graph.running.instance import Instance
 from polytc.graph.running.loop_operators import loop_work
 from polytc.graph.running.open_plans import OpenPlan
+from polytc.graph.running.rebinding import Rebinding
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
 from polytc.graph.specialisation.part import Part
 from polytc.graph.specialisation.specialise import specialise
@@ -40,6 +41,9 @@ errors.register(E614="model file that was written to")
 
 INSTANCES = 16
 """Sets of types and values that the body of a loop is compiled for."""
+
+REBINDINGS = 16
+"""Plans for all sizes of which further instances are made of one that is there."""
 
 LARGEST_DERIVED = 8
 """Elements of each input that a value which decides shapes may be computed from, if that is to be done while specialising."""
@@ -74,11 +78,6 @@ class Ready:
             yield from known[-1][1].chain()
 
 
-def _ready_at(plan: OpenPlan, sizes: Sequence[tuple[str, int]]) -> Ready:
-    """A plan for all sizes with its code for some."""
-    return Ready(Part(plan.plan), plan.instance(sizes), (), (), None)
-
-
 class PartitionedModel:
     """A graph for any inputs. Not to be used by two threads at once."""
 
@@ -91,6 +90,7 @@ class PartitionedModel:
         self.graph, self.options = graph, options
         self.known: LRUCache[object, Ready] = LRUCache(options.kept)
         self._recent: LRUCache[object, Ready] = LRUCache(options.kept)
+        self._rebindings: LRUCache[OpenPlan, Rebinding] = LRUCache(REBINDINGS)
         self._last: RunFastPath | None = None
         self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)
@@ -132,7 +132,7 @@ class PartitionedModel:
             try:
                 opened = self.opened.find(types, fixed, values)
                 if opened is not None:
-                    return self.known.get(opened) or self.known.put(opened, _ready_at(*opened))
+                    return self.known.get(opened) or self.known.put(opened, self._ready_at(*opened))
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
                                   strict=self.options.strict, guards=self.options.guards,
                                   checked=self.options.checked)
@@ -143,6 +143,15 @@ class PartitionedModel:
                 if values is None:
                     raise
                 self._fixed |= self._sources(need.name, types)
+
+    def _ready_at(self, plan: OpenPlan, sizes: Sequence[tuple[str, int]]) -> Ready:
+        """A plan for all sizes with its code for some."""
+        known = self._rebindings.get(plan)
+        made = plan.instance(sizes, known)
+        again = plan.rebinding(made) if known is None else None
+        if again is not None:
+            self._rebindings.put(plan, again)
+        return Ready(Part(plan.plan), made, (), (), None)
 
     def _check_files(self) -> None:
         """Raises ModelError E614 if the weights are no longer what they were when the model was loaded."""

@@ -32,7 +32,12 @@ def _from_line(raw: np.ndarray, size: int) -> np.ndarray:
 
 def usable(a: np.ndarray) -> np.ndarray:
     """`a` itself if code may read it where it is, fast or not; else a copy as `aligned_copy` makes it."""
-    return a if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative else aligned_copy(a)
+    return a if plain(a) and a.flags.aligned else aligned_copy(a)
+
+
+def plain(a: np.ndarray) -> bool:
+    """Are the elements one after another, and as this machine has them, if maybe at odd addresses?"""
+    return a.flags.c_contiguous and a.dtype.isnative
 
 
 def aligned_copy(a: np.ndarray) -> np.ndarray:

@@ -61,6 +61,7 @@ class Skip:
     """A step that does nothing but go on `count` steps later unless its condition, one bool, is `wanted`."""
 
     needs = 0
+    words = 1
 
     def __init__(self, condition: np.ndarray, wanted: bool, count: int) -> None:
         self.wanted, self.count = wanted, count
@@ -87,6 +88,24 @@ class Skip:
     def passed(self) -> int:
         """How many steps are skipped now."""
         return 0 if ctypes.c_bool.from_address(self._table[0]).value is self.wanted else self.count
+
+
+class Words:
+    """Tables of addresses of many steps, of which `position` is the number of a word. What it does is up to the chain."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        self._words = words
+
+    def __call__(self) -> None:
+        raise AssertionError("tables are no step")
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """Use another array."""
+        self._words[position] = array.ctypes.data
+
+    def slot(self, position: int) -> ctypes.c_int64:
+        """The place of an address."""
+        return ctypes.c_int64.from_address(self._words.ctypes.data + self._words.itemsize * position)
 
 
 @runtime_checkable
@@ -133,6 +152,15 @@ class Chain:
         walk, = self._parts
         assert isinstance(walk, _Walk)
         return ctypes.addressof(walk.table), walk.count, walk.team
+
+    def with_tables(self, rows: np.ndarray, alive: object) -> Chain:
+        """Another chain of the same native steps on other arrays. rows: FIELDS words of each step; alive: what these point to.
+        Not to be run while this one is, as both have one scratch memory."""
+        walk, = self._parts
+        assert isinstance(walk, _Walk)
+        other = Chain.__new__(Chain)
+        other.scratch, other._parts = self.scratch, [walk.with_rows(rows, alive)]
+        return other
 
     def __call__(self) -> None:
         """Run all steps that are not skipped."""
@@ -193,6 +221,8 @@ def slots(step: Bound, position: int) -> list[ctypes.c_int64]:
     """Where native code behind a step reads the address of its argument `position`. They are good while the step lives."""
     if isinstance(step, packages.Rearranged):
         return [slot for place in step.places.get(position, ()) for slot in slots(step.bound, place)]
+    if isinstance(step, Words):
+        return [step.slot(position)]
     assert _is_native(step)
     return [step.slot(position)]
 
@@ -205,7 +235,16 @@ class _Walk:
         self.count, self.team = len(rows), max((threads for entry, *_, threads in rows if entry), default=1)
         self.table = (ctypes.c_int64 * (FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
         code, self._walk = _code(subnormals.flushing())
-        self._alive = (code, tuple(steps), memory)
+        self._steps = tuple(steps)
+        self._alive: object = (code, memory)
+
+    def with_rows(self, rows: np.ndarray, alive: object) -> _Walk:
+        """The same steps with other tables."""
+        other = _Walk.__new__(_Walk)
+        vars(other).update(vars(self))
+        other.table = (ctypes.c_int64 * rows.size).from_address(rows.ctypes.data)
+        other._alive = (self._alive, alive, rows)
+        return other
 
     def __call__(self) -> None:
         self._walk(self.table, self.count, *pool.team(self.team), None)
@@ -214,5 +253,4 @@ class _Walk:
         stamps = (ctypes.c_int64 * (self.count + 1))()
         self._walk(self.table, self.count, *pool.team(self.team), stamps)
         known = itertools.accumulate(stamps, max)  # steps that were skipped have no stamps
-        _, steps, _ = self._alive
-        return [times for times, step in zip(itertools.pairwise(known), steps, strict=True) if not isinstance(step, Skip)]
+        return [times for times, step in zip(itertools.pairwise(known), self._steps, strict=True) if not isinstance(step, Skip)]

@@ -11,7 +11,7 @@ import numpy as np
 from polytc.codegen.buffers import Buffer
 from polytc.codegen.package import Package
 from polytc.codegen.target import Binary, Bound, BoundRun, Executable, Loader, Resizable
-from polytc.native.aligned import aligned_bytes, origin
+from polytc.native.aligned import aligned_bytes, origin, usable
 from polytc.native.huge_pages import lasting_bytes
 from polytc.runtime.sized import Sized
 
@@ -70,7 +70,7 @@ class WithPrologue:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """Run the prologue now, unless what it makes of these constants is there; the result runs the main part. Constants
-        cannot be moved."""
+        cannot be moved; those that only the prologue reads may lie at odd addresses."""
         places: dict[int, list[int]] = {}
         for place, n in enumerate(self.package.main.arrays):
             places.setdefault(n, []).append(place)
@@ -87,7 +87,7 @@ class WithPrologue:
         """Run the prologue. made: arrays for what it makes, returned."""
         if self.once is not None and self.package.once is not None:
             arrays = [*buffers, *made]
-            self.once.run([arrays[n] for n in self.package.once.arrays])
+            self.once.run([usable(arrays[n]) for n in self.package.once.arrays])
         return made
 
     def _in_order(self, buffers: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -68,17 +68,15 @@ class Sized:
     @property
     def needs(self) -> int:
         """Bytes of all temporaries."""
-        return sum(_rounded(n * dtype.itemsize) for dtype, n in self.workspace)
+        return offsets(self.workspace)[1]
 
     def bind(self, buffers: Sequence[np.ndarray], memory: np.ndarray | None = None) -> Bound:
         """`run` on these arrays as a function. memory: bytes, `needs` of them on a cache line, for the temporaries; code that
         shares it runs one at a time. None: memory of its own."""
         if memory is None:
             return self.executable.bind([*buffers, *self._take()])
-        parts, at = [], 0
-        for dtype, n in self.workspace:
-            parts.append(memory[at:at + n * dtype.itemsize].view(dtype))
-            at += _rounded(n * dtype.itemsize)
+        parts = [memory[at:at + n * dtype.itemsize].view(dtype)
+                 for at, (dtype, n) in zip(offsets(self.workspace)[0], self.workspace, strict=True)]
         return self.executable.bind([*buffers, *parts, self.sizes])
 
     def fast_path(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
@@ -103,6 +101,15 @@ class Sized:
             return self._free.pop()
         except IndexError:
             return [*(_aligned(*w) for w in self.workspace), self.sizes]
+
+
+def offsets(workspace: Sequence[tuple[np.dtype, int]]) -> tuple[list[int], int]:
+    """Where each temporary lies in memory for all of them, in bytes from its start, and the size of that."""
+    found, end = [], 0
+    for dtype, n in workspace:
+        found.append(end)
+        end += _rounded(n * dtype.itemsize)
+    return found, end
 
 
 def _rounded(size: int) -> int:

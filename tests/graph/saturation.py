@@ -1,8 +1,8 @@
 """Whether ONNX Runtime is wrong here: without VNNI it adds two products of u8 and i8 in 16 bits, and the sum stops at 32,767.
 
 MatMulInteger and all that is made of it do so (QLinearConv, QGemm, DynamicQuantizeLSTM, ...); see "Quantize ONNX models" in its
-documentation. With numbers of i8 from -64 to 63 no sum is that large. And what MatMulIntegerToFloat and QGemm (1.31) make of
-sums without terms is whatever was in memory.
+documentation. With numbers of i8 from -64 to 63 no sum is that large. And what DynamicQuantizeMatMul, MatMulIntegerToFloat
+and QGemm (1.32) make of sums without terms is whatever was in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PRODUCTS = frozenset(("MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearC
 """Operators that ONNX Runtime computes so."""
 
 
-UNWRITTEN = frozenset(("MatMulIntegerToFloat", "QGemm"))
+UNWRITTEN = frozenset(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"))
 
 
 @cache

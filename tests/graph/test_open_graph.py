@@ -37,7 +37,7 @@ class Counts:
             monkeypatch.setattr(module, function, call)
         counted("traced", open_graph, "specialise")
         counted("specialised", parts, "specialise")
-        counted("bound", open_plans.instance, "bind")
+        counted("bound", open_plans.OpenPlan, "instance")
         counted("compiled", compiler, "start_program")
 
     def clear(self) -> None:

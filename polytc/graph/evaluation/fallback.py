@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def host(node: Node, why: str) -> Host:
     if not evaluable(node):
         raise fail("E605", f"polytc does not have the operator {node.op} ({node.label}), and {runner(node.op)} cannot run it",
                    kind=ModelError, notes=[f"why polytc has no code for it: {why}"])
-    run = onnx.runtime_evaluator(node) if foreign(node.op) else onnx.evaluator(node)
+    run = onnx.runtime_evaluator(node) if foreign(node.op) else partial(onnx.evaluate_values, node)
 
     def work(*values: Any) -> Sequence[Any]:
         return [_array(v) for v in run(values)]

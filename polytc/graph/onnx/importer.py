@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -19,6 +19,7 @@ from polytc.graph.ir import Dim, Graph, Node, Value
 from polytc.graph.onnx import domains
 from polytc.graph.onnx.contracts import contradictions, type_text
 from polytc.graph.onnx.external import Files, array_of
+from polytc.graph.onnx.function_versions import all_nodes, of_one_version
 from polytc.program.scalars import DType, from_numpy
 
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
@@ -37,7 +38,7 @@ def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
     opsets = domains.versions(model)
     _check_opset(model, opsets)
     graph = _graph(model.graph, _Context(opsets, files or Files()))
-    bodies = [a.g for n in _nodes(model.graph.node) for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
+    bodies = [a.g for n in all_nodes(model.graph.node) for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
     graphs = [(model.graph, True), *((body, False) for body in bodies)]
     problems = [p for g, whole in graphs for p in (*_twice(g, whole), *_otherwise(g))] + _problems(graph, set())
     found = [Diagnostic("E606", p) for p in problems] or contradictions(model.graph, opsets)
@@ -54,7 +55,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         raise fail("E606", f"the functions of the model stand for {nodes:,} nodes", kind=ModelError,
                    notes=[f"polytc takes up to {MOST_NODES:,}: functions that call functions twice double them at each level"])
     try:
-        return onnx.inliner.inline_local_functions(model)
+        return onnx.inliner.inline_local_functions(of_one_version(model))
     except Exception as error:  # whatever onnx's C++ code raises
         raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
 
@@ -62,7 +63,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 def _nodes_of_functions(model: onnx.ModelProto) -> int:
     """How many nodes the graph has once each call of a function is its body. Raises ModelError E606 for functions that call
     themselves."""
-    bodies = {(f.domain, f.name): list(_nodes(f.node)) for f in model.functions}
+    bodies = {(f.domain, f.name): list(all_nodes(f.node)) for f in model.functions}
     called = {name: [key for n in nodes if (key := (n.domain, n.op_type)) in bodies] for name, nodes in bodies.items()}
     sizes: dict[tuple[str, str], int] = {}
     try:
@@ -71,16 +72,7 @@ def _nodes_of_functions(model: onnx.ModelProto) -> int:
     except CycleError as error:
         names = " -> ".join(op for _, op in error.args[1])
         raise fail("E606", f"functions of the model call themselves: {names}", kind=ModelError) from None
-    return sum(sizes.get((n.domain, n.op_type), 1) for n in _nodes(model.graph.node))
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """These and those of all bodies in them."""
-    todo = list(nodes)
-    while todo:
-        node = todo.pop()
-        yield node
-        todo += [inner for a in node.attribute for body in (a.g, *a.graphs) for inner in body.node]
+    return sum(sizes.get((n.domain, n.op_type), 1) for n in all_nodes(model.graph.node))
 
 
 def _check_opset(model: onnx.ModelProto, opsets: dict[str, int]) -> None:

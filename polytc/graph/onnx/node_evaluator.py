@@ -11,12 +11,6 @@ from onnx import numpy_helper
 
 from polytc.graph.ir import Node
 from polytc.graph.onnx.corrections import corrected
-from polytc.graph.onnx.cropping import cropped
-
-
-def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-    """The outputs of a standard operator; inputs: one array for each input of the node, None where it is left out."""
-    return [np.empty(0) if r is None else np.asarray(r) for r in evaluator(node)(cropped(node, inputs))]
 
 
 def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:

@@ -61,8 +61,8 @@ def axis_list(site: Site, name: str, count: int, default: int) -> tuple[int, ...
     return tuple(int(v) for v in given)
 
 
-def sliding(site: Site, kernel: tuple[int, ...]) -> Windows:
-    """The windows of a convolution or pooling node over input 0."""
+def sliding(site: Site, kernel: tuple[int, ...], *, cropping: bool = False) -> Windows:
+    """The windows of a convolution or pooling node over input 0. cropping: see `padding`."""
     extents = site.shape(0)[2:]
     n = len(extents)
     if "kernel_shape" in site.node.attributes and list(kernel) != list(site.attr("kernel_shape")):
@@ -73,7 +73,7 @@ def sliding(site: Site, kernel: tuple[int, ...]) -> Windows:
         raise site.misfit(f"a window of {len(kernel)} axes over {n} spatial axes")
     stride, dilation = axis_list(site, "strides", n, 1), axis_list(site, "dilations", n, 1)
     reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel))
-    before, after = padding(site, extents, stride, reach)
+    before, after = padding(site, extents, stride, reach, cropping)
     out = tuple(_places(site, x + b + a - r, s, x + b) for x, b, a, r, s in zip(extents, before, after, reach, stride))
     if any(o <= 0 for o in out):
         raise site.misfit(f"the window {list(kernel)} is larger than its input")
@@ -88,9 +88,10 @@ def _places(site: Site, free: int, stride: int, end: int) -> int:
     return count - 1 if (count - 1) * stride >= end else count
 
 
-def padding(site: Site, extents: tuple[int, ...], stride: tuple[int, ...], reach: tuple[int, ...]
-            ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding before and after each axis, from `pads` or `auto_pad`."""
+def padding(site: Site, extents: tuple[int, ...], stride: tuple[int, ...], reach: tuple[int, ...],
+            cropping: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding before and after each axis, from `pads` or `auto_pad`. cropping: where strides are larger than windows, SAME may
+    come to less than nothing; pools then leave out that many elements at both ends, convolutions none at the first."""
     n, auto = len(extents), site.attr("auto_pad", "NOTSET")
     if auto == "NOTSET":
         pads = axis_list(site, "pads", 2 * n, 0)
@@ -101,6 +102,9 @@ def padding(site: Site, extents: tuple[int, ...], stride: tuple[int, ...], reach
         return (0,) * n, (0,) * n
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         raise site.misfit(f"auto_pad {auto!r} is unknown")
-    total = [max((-(-x // s) - 1) * s + r - x, 0) for x, s, r in zip(extents, stride, reach)]
-    small, large = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
-    return (small, large) if auto == "SAME_UPPER" else (large, small)
+    total = [(-(-x // s) - 1) * s + r - x for x, s, r in zip(extents, stride, reach)]
+    if not cropping:
+        total = [max(t, 0) for t in total]
+    twice = [t if auto == "SAME_UPPER" else t + 1 for t in total]
+    before = tuple(t // 2 if t >= 0 else -(-t // 2) for t in twice)
+    return before, tuple(t - b for t, b in zip(total, before))

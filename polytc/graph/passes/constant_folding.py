@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.graph.evaluation.folding import TooLarge, evaluate, known_early
+from polytc.graph.evaluation.folding import TooLarge, Unable, evaluate, known_early
 from polytc.graph.ir import Graph, Node, without_dead_nodes
 from polytc.program.traces.values import any_traced
 
@@ -17,8 +17,8 @@ _LARGEST = 1 << 26
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """No node of the result has only constants as inputs, but for those that `known_early` excepts; what no output needs is
-    gone."""
+    """No node of the result has only constants as inputs, but for those that `known_early` excepts or that onnx's evaluator
+    cannot compute; what no output needs is gone."""
     known = dict(graph.constants)
     kept: list[Node] = []
     for node in graph.nodes:
@@ -30,7 +30,7 @@ def fold_constants(graph: Graph) -> Graph:
         most = max(_LARGEST, sum(a.nbytes for a in arrays if a is not None))
         try:
             results = evaluate(node, arrays, most)
-        except TooLarge:
+        except (TooLarge, Unable):
             kept.append(node)
             continue
         if sum(r.nbytes for r in results) > most:

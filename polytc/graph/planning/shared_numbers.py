@@ -46,10 +46,10 @@ class _Form:
 def share_numbers(plan: Plan) -> Plan:
     """The plan with calls of fewer programs."""
     forms = [_form(c.program, {}, {}) for c in plan.calls]
-    alike: dict[str, list[int]] = defaultdict(list)
+    alike: dict[tuple[str, int], list[int]] = defaultdict(list)  # what is a number in one may be an input in another
     for k, form in enumerate(forms):
         if form.numbers:
-            alike[canonical(form.program)].append(k)
+            alike[canonical(form.program), len(form.numbers)].append(k)
     calls, types, constants = list(plan.calls), dict(plan.types), dict(plan.constants)
     names: dict[Const, str] = {}
     for members in alike.values():

@@ -22,7 +22,7 @@ from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.planning import branch_guards, memory
 from polytc.graph.running import index_checks
 from polytc.graph.running.executables import Compiler
-from polytc.native.aligned import aligned_bytes, aligned_copy, usable
+from polytc.native.aligned import aligned_bytes, aligned_copy, plain, usable
 from polytc.options import Licence
 from polytc.runtime.call_chains import Chain, Skip, slots
 from polytc.runtime.packages import in_use
@@ -62,12 +62,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Instance:
-    """plan: what runs. steps: its calls as bound code, in order; chain: of them. arena: where intermediate values lie. buffers:
+    """plan: what runs. steps: its calls as bound code, in order, with a Skip before those of each branch; links: the values of
+    each; chain: of them. arena: where intermediate values lie. buffers:
     of every value that owns its elements, but constants that were only needed to make others. places: where the steps use a
     graph's input, or an output that a run may make anew."""
 
     plan: Plan
     steps: tuple[Bound, ...]
+    links: tuple[Link, ...]
     chain: Chain
     arena: memory.Arena
     buffers: Mapping[str, np.ndarray]
@@ -180,7 +182,8 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
     def argument(code: object, position: int, name: str) -> np.ndarray:
         base = plan.base(name)
         if base not in buffers and not in_use(code, position):
-            return usable(plan.constants[base]).reshape(plan.types[name].shape)
+            constant = plan.constants[base]
+            return (constant if plain(constant) else usable(constant)).reshape(plan.types[name].shape)
         if base not in buffers:
             buffers[base] = aligned_copy(plan.constants[base])
         return buffers[base].reshape(plan.types[name].shape)
@@ -194,7 +197,8 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
             release(plan.constants[name])
     every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
     places = _places(plan, used, every)
-    return Instance(plan, tuple(steps), index_checks.checked_chain(plan, every, used, buffers), arena, buffers, places)
+    chain = index_checks.checked_chain(plan, every, used, buffers)
+    return Instance(plan, tuple(every), tuple(used), chain, arena, buffers, places)
 
 
 def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
@@ -213,14 +217,20 @@ def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[
 
 def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
     """Memory of every value that owns its elements: inputs and outputs of the graph, the arena's values."""
-    buffers: dict[str, np.ndarray] = {}
-    for name in dict.fromkeys((*plan.inputs, *(plan.base(n) for n in plan.lasting))):
-        constant = plan.constants.get(name)  # inputs that are compiled in by value are some, too
-        buffers[name] = aligned_array(plan.types[name]) if constant is None else aligned_copy(constant)
+    buffers = lasting_buffers(plan)
     store = aligned_bytes(arena.bytes)
     for name, offset in arena.offsets.items():
         t = plan.types[name]
         buffers[name] = store[offset:offset + t.bytes].view(t.dtype.numpy).reshape(t.shape)
+    return buffers
+
+
+def lasting_buffers(plan: Plan) -> dict[str, np.ndarray]:
+    """Memory of the inputs and outputs of the graph."""
+    buffers: dict[str, np.ndarray] = {}
+    for name in dict.fromkeys((*plan.inputs, *(plan.base(n) for n in plan.lasting))):
+        constant = plan.constants.get(name)  # inputs that are compiled in by value are some, too
+        buffers[name] = aligned_array(plan.types[name]) if constant is None else aligned_copy(constant)
     return buffers
 
 

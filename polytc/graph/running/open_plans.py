@@ -10,6 +10,7 @@ what is fused. Sizes that do not meet them are traced in their turn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -24,8 +25,10 @@ from polytc.graph.planning import memory
 from polytc.graph.running import instance
 from polytc.graph.running.instance import Instance, Link
 from polytc.graph.running.open_kernels import LARGEST, OpenKernels
+from polytc.graph.running.rebinding import Opening, Rebinding, Temporaries, shared
 from polytc.options import Licence
 from polytc.program.program import Program
+from polytc.program.scalars import DType
 from polytc.program.traces.traced import Trace
 from polytc.program.traces.values import Formulas, Guards, any_traced, at, sizes_in
 from polytc.runtime import packages
@@ -45,6 +48,38 @@ class Step:
     sizes: dict[str, int] | None = None
     workspace: tuple[tuple[np.dtype, int], ...] = ()
     resizable: bool = False
+
+
+class Types(Mapping[str, Array]):
+    """The types of a plan's values for given sizes, made when somebody asks for them. places: of each value, its type and
+    where its extents are among `numbers`."""
+
+    def __init__(self, places: Mapping[str, tuple[DType, int, int]], numbers: Sequence[int]) -> None:
+        self._places, self._numbers = places, numbers
+
+    def __getitem__(self, name: str) -> Array:
+        dtype, start, end = self._places[name]
+        return Array(dtype, tuple(self._numbers[start:end]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def bytes(self, name: str) -> int:
+        """Of a value."""
+        dtype, start, end = self._places[name]
+        return math.prod(self._numbers[start:end]) * dtype.bytes
+
+
+def layout(types: Mapping[str, Array]) -> tuple[dict[str, tuple[DType, int, int]], int]:
+    """Where the extents of values are if they stand one behind another, and how many there are."""
+    found, end = {}, 0
+    for name, t in types.items():
+        found[name] = t.dtype, end, end + len(t.shape)
+        end += len(t.shape)
+    return found, end
 
 
 class Calls(Sequence[Call]):
@@ -72,10 +107,11 @@ class OpenPlan:
         named = dict.fromkeys((*plan.inputs, *plan.lasting, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
                                *(g.value for c in plan.calls for g in c.guards)))
         named |= dict.fromkeys(plan.base(n) for n in tuple(named))
-        self._types = {n: plan.types[n] for n in named}
+        types = {n: plan.types[n] for n in named}
         self._links = [Link(c.inputs, c.outputs, c.guards) for c in plan.calls]
         self._lives = instance.lifetimes(plan, lambda t: 0)
-        numbers = [*(d for t in self._types.values() for d in t.shape), *(n for s in steps for n in (s.sizes or {}).values()),
+        self._layout, self._extents = layout(types)
+        numbers = [*(d for t in types.values() for d in t.shape), *(n for s in steps for n in (s.sizes or {}).values()),
                    *(n for s in steps for _, n in s.workspace)]
         self._constants = {n: a for n, a in plan.constants.items() if a.dtype == object}
         numbers += [n for a in self._constants.values() for n in a.reshape(-1)]
@@ -92,25 +128,35 @@ class OpenPlan:
         """The sizes that extents and programs follow from: where these are equal, code and memory are the same."""
         return tuple((n, sizes[n]) for n in self._used)
 
-    def instance(self, used: Iterable[tuple[str, int]]) -> Instance:
-        """Code and memory for these sizes. Raises ModelError E612 if they do not fit this machine."""
+    def instance(self, used: Iterable[tuple[str, int]], known: Rebinding | None = None) -> Instance:
+        """Code and memory for these sizes; known: shares both. Raises ModelError E612 if they do not fit this machine."""
         sizes = dict(used)
-        numbers = iter(self._formulas.values(sizes))
-        types = {n: Array(t.dtype, tuple(next(numbers) for _ in t.shape)) for n, t in self._types.items()}
-        arena = memory.plan(memory.Life(v.name, types[v.name].bytes, v.first, v.last) for v in self._lives)
+        numbers = self._formulas.values(sizes)
+        types, rest = Types(self._layout, numbers), iter(numbers[self._extents:])
+        arena = memory.plan(memory.Life(v.name, types.bytes(v.name), v.first, v.last) for v in self._lives)
         if arena.bytes > memory.LARGEST:
             raise fail("E612", f"the intermediate values of {self.plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
                        notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
-        values = [tuple(next(numbers) for _ in s.sizes or ()) for s in self.steps]
-        counts = [tuple(next(numbers) for _ in s.workspace) for s in self.steps]
-        constants = {n: np.array([next(numbers) for _ in range(a.size)], self.plan.types[n].dtype.numpy).reshape(a.shape)
+        values = [tuple(next(rest) for _ in s.sizes or ()) for s in self.steps]
+        temporaries = [[(dtype, next(rest)) for dtype, _ in s.workspace] for s in self.steps]
+        constants = {n: np.array([next(rest) for _ in range(a.size)], self.plan.types[n].dtype.numpy).reshape(a.shape)
                      for n, a in self._constants.items()}
-        codes = [self._code(*row, sizes) for row in zip(self.steps, values, counts, strict=True)]
         calls = cast("tuple[Call, ...]", Calls(self.plan.calls, sizes))
         plan = replace(self.plan, calls=calls, types=types, constants={**self.plan.constants, **constants})
+        if known is not None:
+            opened = [t for t, s in zip(temporaries, self.steps, strict=True) if s.sizes is not None]
+            return known.instance(plan, arena, [n for each in values for n in each], opened)
+        codes = [self._code(*row, sizes) for row in zip(self.steps, values, temporaries, strict=True)]
         return instance.bind(plan, self._links, codes, arena)
 
-    def _code(self, step: Step, given: Sequence[int], counts: Sequence[int], sizes: Sizes) -> Any:
+    def rebinding(self, made: Instance) -> Rebinding | None:
+        """What makes further instances of one; None where each has code of its own."""
+        if not shared(made.chain) or any(s.code is None or s.resizable for s in self.steps):
+            return None
+        openings = [Opening(None if s.sizes is None else len(s.sizes), len(s.workspace)) for s in self.steps]
+        return Rebinding(made, openings, self._constants.keys())
+
+    def _code(self, step: Step, given: Sequence[int], temporaries: Temporaries, sizes: Sizes) -> Any:
         """The code of a step for given sizes."""
         if step.code is None:
             return self.kernels.settled(at(step.program, sizes)).result()
@@ -118,7 +164,6 @@ class OpenPlan:
             return step.code
         if step.resizable:
             return step.code.at(dict(zip(step.sizes, given, strict=True)))
-        temporaries = tuple((dtype, n) for (dtype, _), n in zip(step.workspace, counts, strict=True))
         return Sized(step.code, np.array(given, np.int64), temporaries)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import passes
 from polytc.graph.evaluation import fallback, value_hosts
-from polytc.graph.evaluation.folding import evaluate, known_early
+from polytc.graph.evaluation.folding import evaluate, evaluate_or_leave, known_early
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, sources, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
@@ -169,14 +169,14 @@ class Specialisation:
         values = [self.known.get(n) for n in node.inputs]
         if known_early(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
             if traced_values.concern(node, values):
-                found = traced_values.fold(node, values)
-                if found is not None:
-                    self.known[node.outputs[0]] = found
-                    return ()
+                results = None if (found := traced_values.fold(node, values)) is None else [found]
+            elif registry.known(node.op):
+                empty_tensors.vet(TABLE[node.op], self.site(node, values))
+                results = evaluate_or_leave(node, values)
             else:
-                if registry.known(node.op):
-                    empty_tensors.vet(TABLE[node.op], self.site(node, values))
-                self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
+                results = evaluate(node, values)
+            if results is not None:
+                self.known |= {n: a for n, a in zip(node.outputs, results) if n}
                 return ()
         opaque = [n for n in needs if self.is_opaque(n)]
         if node.op in value_hosts.VALUE_HOSTS or node.op in fallback.OPTIONAL and (opaque or node.op != "Identity"):

@@ -139,7 +139,7 @@ class _Bound:
     def __init__(self, code: Code, entry: Any, frame: _Frame, team: int, buffers: Sequence[np.ndarray]
                  ) -> None:
         self._alive = (code, tuple(buffers))
-        self._frame, self._table, self.needs = frame, frame.table, frame.needs
+        self._frame, self._table, self.needs, self.words = frame, frame.table, frame.needs, len(frame.table)
         for i, array in enumerate(buffers):
             frame.table[i] = array.ctypes.data
         self._entry, self._team = entry, team

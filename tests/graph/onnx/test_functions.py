@@ -53,3 +53,34 @@ def test_old_operator_sets_whose_operators_have_not_changed(build) -> None:
     np.testing.assert_array_equal(polytc.load_onnx(model).compile(target="evaluate")(x), ~x)
     with pytest.raises(polytc.ModelError, match="E613"):
         polytc.load_onnx(build([N("Relu", ["x"], ["y"])], {"x": (np.float32, [3])}, ["y"], opset=1))
+
+
+def function_of(version: int, nodes: list, build) -> object:
+    model = build([N("F", ["x"], ["y"], domain="own")], {"x": (np.float32, [3, 4])}, ["y"], opset=18)
+    model.functions.append(helper.make_function("own", "F", ["a"], ["b"], nodes, [helper.make_opsetid("", version)]))
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    return model
+
+
+@pytest.mark.parametrize("version", [16, 17, 18, 20])
+def test_functions_of_another_version(build, version: int) -> None:
+    """As those of skl2onnx: none of their operators has changed up to the version of the model."""
+    branches = [helper.make_graph([N(op, ["a"], [f"r{op}"])], "g", [], [helper.make_empty_tensor_value_info(f"r{op}")])
+                for op in ("Neg", "Abs")]
+    nodes = [N("ReduceSum", ["a"], ["s"], keepdims=0), N("Constant", [], ["zero"], value_float=0.0),
+             N("Greater", ["s", "zero"], ["c"]), N("If", ["c"], ["d"], then_branch=branches[0], else_branch=branches[1]),
+             N("Transpose", ["a"], ["t"]), N("MatMul", ["d", "t"], ["b"])]
+    if version == 20:  # If of 19 and later has other types
+        nodes = [n for n in nodes if n.op_type in ("Transpose", "MatMul")]
+        nodes[1].input[0] = "a"
+    model = polytc.load_onnx(function_of(version, nodes, build)).compile(target="evaluate")
+    for sign in (1, -1):
+        x = sign * np.abs(R.standard_normal((3, 4))).astype(np.float32)
+        inner = x if version == 20 else -x if sign > 0 else np.abs(x)
+        np.testing.assert_allclose(model(x), inner @ x.T, rtol=1e-5, atol=1e-6)
+
+
+def test_functions_whose_operators_have_changed_are_refused(build) -> None:
+    """Axes of ReduceMax became an input in 18."""
+    with pytest.raises(polytc.ModelError, match="E605"):
+        polytc.load_onnx(function_of(16, [N("ReduceMax", ["a"], ["b"], axes=[1])], build))

@@ -157,3 +157,17 @@ def test_scales_and_zero_points(build, runtime, zeros: Sequence[int], kind: type
         assert found.dtype == kind
         assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
         assert np.mean(found != expected) < .01
+
+
+def test_a_number_in_one_is_an_input_in_another(build, runtime) -> None:
+    """Two programs of one form, of which one has a zero point as a number and one reads it."""
+    r = np.random.default_rng(3)
+    feeds = {"a": r.integers(-60, 60, (8, 2)).astype(np.int8), "b": r.integers(-60, 60, (8, 2)).astype(np.int8),
+             "z": np.array(5, np.int8)}
+    nodes = [helper.make_node("DequantizeLinear", ["a", "s", "zero"], ["c"]),
+             helper.make_node("DequantizeLinear", ["b", "s", "z"], ["d"]),
+             helper.make_node("MatMul", ["c", "t"], ["e"]), helper.make_node("MatMul", ["d", "t"], ["f"])]
+    table = r.normal(size=(2, 3)).astype(np.float32)
+    model = build(nodes, feeds, ["e", "f"], {"s": np.float32(0.034), "zero": np.int8(89), "t": table})
+    for mine, other in zip(polytc.load_onnx(model).compile(threads=1).run(None, feeds), runtime(model, feeds), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)

@@ -110,8 +110,11 @@ def integer_product(b: Builder) -> None:
         b.node("DynamicQuantizeMatMul", [b.tensor(np.float32, (*batch, m, k)), b.tensor(tb, (k, n)), scale(b, wide),
                                          b.maybe(lambda: zero(b, tb, wide)), bias], (np.float32, (*batch, m, n)))
         return
-    b.node("MatMulIntegerToFloat", [b.tensor(ta, (*batch, m, k)), b.tensor(tb, b.c.of([(k, n), (*batch, k, n)])), scale(b),
-                                    scale(b, wide), b.maybe(lambda: zero(b, ta)), b.maybe(lambda: zero(b, tb, wide)), bias],
+    a, weights = b.tensor(ta, (*batch, m, k)), b.c.of([(k, n), (*batch, k, n)])
+    # ONNX Runtime (1.32) adds a bias of batches of weights with a scale for each column more or less than once
+    bias = "" if len(weights) > 2 else bias
+    b.node("MatMulIntegerToFloat", [a, b.tensor(tb, weights), scale(b), scale(b, wide), b.maybe(lambda: zero(b, ta)),
+                                    b.maybe(lambda: zero(b, tb, wide)), bias],
            (np.float32, (*batch, m, n)))
 
 

@@ -150,6 +150,8 @@ def _explained(case: Made, found: Sequence[Any], expected: Sequence[Any]) -> boo
         except Exception:
             return False
     for k, a in enumerate(map(np.asarray, found)):
+        if not difference([a], [expected[k]], PLACES[np.dtype(case.coarsest)]):
+            continue  # also where other floats make another shape
         all_of = [np.asarray(x[k]) for x in results]
         if any((x.dtype, x.shape) != (a.dtype, a.shape) for x in all_of):
             return False

@@ -17,7 +17,7 @@ def _windows(site: Site) -> Windows:
     kernel = site.attr("kernel_shape")
     if kernel is None or site.rank(0) < 3:
         raise site.misfit("pooling needs kernel_shape and an input of rank 3 or more")
-    w = sliding(site, tuple(kernel))
+    w = sliding(site, tuple(kernel), cropping=True)
     reach = [d * (k - 1) + 1 for k, d in zip(w.kernel, w.dilation)]
     if any(p >= r for p, r in zip((*w.before, *w.after), [*reach, *reach])):
         raise site.misfit(f"the pads {[*w.before, *w.after]} are not below the extents of the window, {reach}")
