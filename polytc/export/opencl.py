@@ -21,7 +21,7 @@ from polytc.export.templates import cmake
 from polytc.machine import DEVICES, Machine
 from polytc.program.extents import Extent
 from polytc.targets.ctext.text import comment
-from polytc.targets.opencl.kernel import LARGEST_OPEN
+from polytc.targets.ctext.work_groups import LARGEST_OPEN
 from polytc.targets.opencl.library import library
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from polytc.codegen import loops
 from polytc.machine import ALIGNMENT, Machine
+from polytc.targets.ctext.launched import uses_double
 from polytc.targets.ctext.library import Library, Part, commented
 from polytc.targets.ctext.preamble import Preamble
-from polytc.targets.opencl.emit import DOUBLES, build_options, uses_double, written
+from polytc.targets.opencl.emit import DOUBLES, build_options, written
 from polytc.targets.opencl.language import OPENCL
 
 
