@@ -23,7 +23,7 @@ ALIGNED = 16
 class Place(places.Place):
     """See ctext/places.py. Halves go one by one."""
 
-    local: ClassVar[str] = f"__shared__ alignas({ALIGNED}) {{type}} {{array}};"
+    local: ClassVar[str] = f"alignas({ALIGNED}) __shared__ {{type}} {{array}};"
 
     def load_half(self, offset: str, lanes: int) -> str:
         """An element as a float, or several as a vector."""

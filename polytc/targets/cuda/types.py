@@ -1,8 +1,8 @@
 """Types, constants and reserved words of CUDA C.
 
-A value of dtype T is held in `scalar(T)`: f16 and bf16 as a float that is rounded after each operation, bool as an int that is 0
-or 1. A vector is a structure of the preamble (vector_text.py), `f32x4` of four floats; one of bool has lanes of bytes that are 0
-or -1. In memory f16 and bf16 are unsigned short, their bits, and bool is unsigned char.
+A value of dtype T is held in `scalar(T)`: f16 and bf16 as a float that is rounded after each operation, bool as an int that
+is 0 or 1. A vector is a structure of the preamble (vector_text.py), `f32x4` of four floats; one of bool has lanes of bytes
+that are 0 or -1. In memory f16 and bf16 are unsigned short, their bits, and bool is unsigned char.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def constant(value: int | float | bool, dtype: DType) -> str:
 
 
 _BUILT_IN = """
-    threadIdx blockIdx blockDim gridDim warpSize dim3 uchar ushort uint ulong min max saturate rsqrt rcbrt sinpi cospi sincos erfinv
-    erfcinv erfcx normcdf normcdfinv norm clock clock64 assert half nv_bfloat16 texture surface bool char16_t char32_t wchar_t
+    threadIdx blockIdx blockDim gridDim warpSize dim3 uchar ushort uint ulong min max saturate rsqrt rcbrt sinpi cospi
+    sincos erfinv erfcinv erfcx normcdf normcdfinv norm clock clock64 assert half nv_bfloat16 texture surface bool char16_t char32_t wchar_t
     constexpr decltype noexcept nullptr static_assert static_cast dynamic_cast const_cast reinterpret_cast thread_local typeid
     mutable xor_eq and_eq or_eq not_eq bitand bitor compl concept requires co_await co_yield co_return import module char8_t
     all any ballot std cuda hip tex1D tex2D printf clamp lerp fdividef rnorm rhypot hypot cyl_bessel_i0 cyl_bessel_i1
@@ -76,5 +76,5 @@ _BASES = "char uchar short ushort int uint long ulong longlong ulonglong float d
 RESERVED = WORDS | frozenset([*_BUILT_IN, *(f"{t}{n}" for t in _BASES for n in (1, 2, 3, 4)),
                               *(f"{w}x{n}" for w in VECTORS for n in LANES)])
 """Words of C++ and CUDA, functions of both, and the preamble's vectors."""
-RESERVED_PREFIXES = ("polytc_", "_", "INT", "UINT", "FLT_", "DBL_", "FP_", "CUDA", "HIP", "cuda", "hip", "make_", "atomic", "CU_",
-                     "NV_", "tex", "surf")
+RESERVED_PREFIXES = ("polytc_", "_", "INT", "UINT", "FLT_", "DBL_", "FP_", "CUDA", "HIP", "cuda", "hip", "make_", "atomic",
+                     "CU_", "NV_", "tex", "surf")

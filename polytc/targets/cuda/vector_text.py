@@ -1,7 +1,7 @@
 """The vectors that kernels in CUDA C use: one template, and a name for each type that a text has.
 
-The structure is aligned as CUDA's own vectors are, so that one that is loaded through a pointer to it is one wide access. Operators
-take their arguments by value: compilers join the loads of the lanes only then.
+The structure is aligned as CUDA's own vectors are, so that one that is loaded through a pointer to it is one wide access.
+Operators take their arguments by value: compilers join the loads of the lanes only then.
 """
 
 from __future__ import annotations
@@ -94,10 +94,9 @@ template <class To, class T, int N> static __device__ inline To polytc_convert(p
 }
 """,
     "polytc_choose": """\
-template <class M, class T, int N>
-static __device__ inline polytc_vector<T, N> polytc_choose(polytc_vector<M, N> mask, polytc_vector<T, N> a, polytc_vector<T, N> b)
+template <class M, class V> static __device__ inline V polytc_choose(M mask, V a, V b)
 {
-    for (int k = 0; k < N; ++k) a.lane[k] = mask.lane[k] ? a.lane[k] : b.lane[k];
+    for (int k = 0; k < int(sizeof(V) / sizeof(a.lane[0])); ++k) a.lane[k] = mask.lane[k] ? a.lane[k] : b.lane[k];
     return a;
 }
 """,
@@ -144,4 +143,5 @@ def text(kernels: str) -> str:
     if not used:
         return ""
     names = "".join(f"typedef polytc_vector<{types.VECTORS[of]}, {n}> {of}x{n};\n" for of, n in sorted(used))
-    return "\n".join([_TEMPLATE, names, *(body for name, body in _FUNCTIONS.items() if f"{name}<" in kernels or f"{name}(" in kernels)])
+    functions = [body for name, body in _FUNCTIONS.items() if f"{name}<" in kernels or f"{name}(" in kernels]
+    return "\n".join([_TEMPLATE, names, *functions])
