@@ -1,5 +1,5 @@
-"""Running the CUDA C that polytc writes without a GPU: built by the system's C++ compiler behind blocks_on_cpu.hpp, launched with
-the grids that polytc's hosts launch."""
+"""Running the CUDA C that polytc writes without a GPU: built by the system's C++ compiler behind blocks_on_cpu.hpp, launched
+with the grids that polytc's hosts launch."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from polytc.codegen import launch_order
-from polytc.codegen.target import Binary, Executable, Launch, Source
+from polytc.codegen.target import Binary, Executable, Source
 from polytc.program import extents
 from polytc.targets.cuda.target import CudaTarget
 from tests.c_here import SENSE, TRAPS, Loaded
 
 COMPILER = shutil.which("g++")
 SHIM = Path(__file__).parent / "targets/cuda/blocks_on_cpu.hpp"
-STRICT = ["-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-function", "-O1",
+STRICT = ["-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-function",
+          "-Wno-unused-parameter", "-O1",
           "-ffp-contract=off"]
-_TYPES = {"f16": "unsigned short", "bf16": "unsigned short", "bool": "unsigned char", "f32": "float", "f64": "double",
-          **{f"{u}i{n}".replace("ui", "u"): f"{'un' if u else ''}signed {t}" for u in ("", "u")
-             for n, t in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))}}
 ROOM = 4096
 """Bytes before and behind an array that is copied to where its address fits."""
 
@@ -43,8 +41,7 @@ class CompiledCuda(CudaTarget):
         return self
 
     def build(self, source: Source) -> Binary:
-        text = f"{source.text}\n{''.join(_entry(source, n, x) for n, x in enumerate(source.launches))}"
-        return Binary.of(source, library(text))
+        return Binary.of(source, library(f"{source.text}\n{callers(source.text)}"))
 
     def load(self, binary: Binary, threads: int = 0) -> Executable:
         return (OpenCuda if "sizes" in binary.options else LoadedCuda)(binary)
@@ -54,36 +51,42 @@ def library(text: str) -> bytes:
     """CUDA C as a library of the processor."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "k.cpp").write_text(text, encoding="ascii")
-        command = [COMPILER or "g++", *STRICT, *SENSE, *TRAPS, "-include", str(SHIM), "-shared", "-fPIC", "k.cpp", "-o", "k.so"]
+        command = [COMPILER or "g++", *STRICT, *SENSE, *TRAPS, "-include", str(SHIM), "-shared", "-fPIC", "k.cpp",
+                   "-o", "k.so"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stderr[:4000]}\n{text}"
         return (Path(folder) / "k.so").read_bytes()
 
 
-def _entry(source: Source, number: int, launch: Launch) -> str:
-    """A function that launches a kernel on a grid, from addresses of arrays and numbers in the kernel's order."""
-    module = source.module
-    types = {b.name: _TYPES[b.dtype.name] for b in (*module.args, *module.scratch)}
-    given = [f"({types[a]} *)p[{k}]" if a in types else f"(int)(intptr_t)p[{k}]" for k, a in enumerate(launch.args)]
+KERNEL = re.compile(r'^extern "C" __global__ void __launch_bounds__\((\d+)\)\n(\w+)\((.*?)\)\n\{(.*?)^\}',
+                    re.MULTILINE | re.DOTALL)
+"""Threads of a block, name, parameters and body of a kernel."""
+
+
+def callers(text: str) -> str:
+    """For each kernel a function that runs it on a grid. Its arguments are given as the driver API has them: as addresses."""
+    found = [_caller(m[2], re.sub(r"\s+", " ", m[3]), m[4], int(m[1])) for m in KERNEL.finditer(text)]
+    assert len(found) == text.count("__global__"), "a kernel has another head"
+    return "".join(found)
+
+
+def _caller(name: str, parameters: str, body: str, threads: int) -> str:
+    types = [re.sub(r"\s*\w+$", "", p.replace("__restrict__", "")) for p in parameters.split(", ") if p]
+    given = ", ".join(f"*({t.rstrip()} *)p[{k}]" for k, t in enumerate(types))
     return f"""
-static void polytc_call_{number}(void *given)
+static void polytc_call_{name}(void *given)
 {{
     void **p = (void **)given;
     (void)p;
-    {launch.entry}({', '.join(given)});
+    {name}({given});
 }}
-extern "C" int polytc_launch_{number}(const unsigned *grid, const unsigned *block, void **p);
-extern "C" int polytc_launch_{number}(const unsigned *grid, const unsigned *block, void **p)
+extern "C" int polytc_launch_{name}(const unsigned *grid, const unsigned *block, void **p);
+extern "C" int polytc_launch_{name}(const unsigned *grid, const unsigned *block, void **p)
 {{
-    return polytc_launch(grid, block, {str(_has_barriers(source.text, launch.entry)).lower()}, polytc_call_{number}, p);
+    if (block[0] * block[1] * block[2] != {threads}) return 2;
+    return polytc_launch(grid, block, {str("__syncthreads()" in body).lower()}, polytc_call_{name}, p);
 }}
 """
-
-
-def _has_barriers(text: str, entry: str) -> bool:
-    body = re.search(rf"^{entry}\(.*?^}}", text, re.MULTILINE | re.DOTALL)
-    assert body is not None, f"{entry} is not in the text"
-    return "__syncthreads()" in body[0]
 
 
 class LoadedCuda(Loaded):
@@ -119,9 +122,11 @@ class LoadedCuda(Loaded):
         assert all(n % k == 0 for n, k in zip(total, items, strict=True)), "a grid is not of whole blocks"
         grid = [n // k for n, k in zip(total, items, strict=True)]
         assert max(grid[1:]) <= 65535, "a grid has too many blocks on an axis"
-        values = (ctypes.c_void_p * (len(launch.args) + 1))(*(given[a] for a in launch.args))
+        values = (ctypes.c_int64 * (len(launch.args) + 1))(*(given[a] for a in launch.args))
+        first = ctypes.addressof(values)
+        places = (ctypes.c_void_p * (len(launch.args) + 1))(*(first + 8 * k for k in range(len(launch.args))))
         triple = ctypes.c_uint * 3
-        if self._library[f"polytc_launch_{number}"](triple(*grid), triple(*items), values):
+        if self._library[f"polytc_launch_{launch.entry}"](triple(*grid), triple(*items), places):
             raise Divergent(launch.entry)
 
 

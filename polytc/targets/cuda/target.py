@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 
 from polytc import errors
 from polytc.codegen import loops
-from polytc.codegen.target import Binary, Executable, Source
+from polytc.codegen.target import Binary, Source
 from polytc.machine import DEVICES, Machine
-from polytc.targets.cuda import emit
-
-errors.register(E515="no CUDA device, or no driver for it")
+from polytc.targets.cuda import devices, emit
+from polytc.targets.cuda.executable import CudaExecutable, Open
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class CudaTarget:
         return replace(self, machine=machine)
 
     def here(self) -> CudaTarget:
-        """Raises TargetError E515 without a device."""
-        raise errors.fail("E515", "there is no CUDA device", kind=errors.TargetError, notes=[])
+        """The target whose machine is the device that `load` will use. Raises TargetError E515 without a device."""
+        return replace(self, machine=devices.choose().machine)
 
     def emit(self, module: loops.Module) -> Source:
         """CUDA C, without any device."""
@@ -44,7 +43,9 @@ class CudaTarget:
         """The text itself: what it becomes depends on the device."""
         return Binary.of(source, source.text.encode())
 
-    def load(self, binary: Binary, threads: int = 0) -> Executable:
-        """Raises TargetError E515 without a device."""
-        self.here()
-        raise AssertionError
+    def load(self, binary: Binary, threads: int = 0) -> CudaExecutable | Open:
+        """Kernels compiled for the device that `devices.choose` gives; `threads` is ignored.
+
+        Raises TargetError E515 without a device or compiler, E516 where that refuses, E517 for what the driver does.
+        """
+        return (Open if "sizes" in binary.options else CudaExecutable)(binary, devices.choose())

@@ -66,11 +66,11 @@ def constant(value: int | float | bool, dtype: DType) -> str:
 
 _BUILT_IN = """
     threadIdx blockIdx blockDim gridDim warpSize dim3 uchar ushort uint ulong min max saturate rsqrt rcbrt sinpi cospi
-    sincos erfinv erfcinv erfcx normcdf normcdfinv norm clock clock64 assert half nv_bfloat16 texture surface bool char16_t char32_t wchar_t
-    constexpr decltype noexcept nullptr static_assert static_cast dynamic_cast const_cast reinterpret_cast thread_local typeid
-    mutable xor_eq and_eq or_eq not_eq bitand bitor compl concept requires co_await co_yield co_return import module char8_t
-    all any ballot std cuda hip tex1D tex2D printf clamp lerp fdividef rnorm rhypot hypot cyl_bessel_i0 cyl_bessel_i1
-    mulhi mul24 umul24 umulhi float_as_int int_as_float isfinite fdivide exp10
+    sincos erfinv erfcinv erfcx normcdf normcdfinv norm clock clock64 assert half nv_bfloat16 texture surface bool char16_t
+    char32_t wchar_t constexpr decltype noexcept nullptr static_assert static_cast dynamic_cast const_cast reinterpret_cast
+    thread_local typeid mutable xor_eq and_eq or_eq not_eq bitand bitor compl concept requires co_await co_yield co_return
+    import module char8_t all any ballot std cuda hip tex1D tex2D printf clamp lerp fdividef rnorm rhypot hypot
+    cyl_bessel_i0 cyl_bessel_i1 mulhi mul24 umul24 umulhi float_as_int int_as_float isfinite fdivide exp10
 """.split()
 _BASES = "char uchar short ushort int uint long ulong longlong ulonglong float double".split()
 RESERVED = WORDS | frozenset([*_BUILT_IN, *(f"{t}{n}" for t in _BASES for n in (1, 2, 3, 4)),
