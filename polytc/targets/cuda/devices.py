@@ -12,7 +12,7 @@ from polytc import errors
 from polytc.machine import DEVICES, Cache, Machine
 from polytc.targets.cuda import nvrtc
 
-errors.register(E517="a CUDA call failed")
+errors.register(E526="a CUDA call failed")
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class Device:
 
 @functools.cache
 def choose() -> Device:
-    """Device 0, or the one whose number POLYTC_CUDA_DEVICE has. Raises TargetError E515 where there is none."""
+    """Device 0, or the one whose number POLYTC_CUDA_DEVICE has. Raises TargetError E524 where there is none."""
     driver = nvrtc.bindings("driver")
     number = os.environ.get("POLYTC_CUDA_DEVICE", "0")
     try:
         call(driver.cuInit(0))
         count = call(driver.cuDeviceGetCount())
     except Exception as e:  # without a driver, what is raised differs from version to version
-        raise errors.fail("E515", f"there is no CUDA device: {e}", kind=errors.TargetError, notes=[nvrtc.CURE]) from None
+        raise errors.fail("E524", f"there is no CUDA device: {e}", kind=errors.TargetError, notes=[nvrtc.CURE]) from None
     if not number.isdigit() or int(number) >= count:
-        raise errors.fail("E515", f"there is no CUDA device {number}: there are {count}", kind=errors.TargetError,
+        raise errors.fail("E524", f"there is no CUDA device {number}: there are {count}", kind=errors.TargetError,
                           notes=["POLYTC_CUDA_DEVICE chooses by number, from 0"])
     return _described(driver, int(number))
 
@@ -58,9 +58,9 @@ def _described(driver: Any, number: int) -> Device:
 
 
 def call(result: Sequence[Any]) -> Any:
-    """What a call of the driver gave behind its code. Raises TargetError E517 for a failure."""
+    """What a call of the driver gave behind its code. Raises TargetError E526 for a failure."""
     code, *rest = result
     if int(code):
-        raise errors.fail("E517", f"the CUDA driver says {getattr(code, 'name', code)}", kind=errors.TargetError,
+        raise errors.fail("E526", f"the CUDA driver says {getattr(code, 'name', code)}", kind=errors.TargetError,
                           notes=["CUDA_ERROR_OUT_OF_MEMORY: the device has no memory left"])
     return rest[0] if rest else None

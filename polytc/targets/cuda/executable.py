@@ -21,7 +21,7 @@ class CudaExecutable:
     """Kernels of one module on a device. Arrays are copied to it and results back."""
 
     def __init__(self, binary: Binary, device: Device, numbers: Mapping[str, int] | None = None) -> None:
-        """numbers: values of the sizes that are not fixed, see `Open`. Raises TargetError E515 to E517."""
+        """numbers: values of the sizes that are not fixed, see `Open`. Raises TargetError E524 to E526."""
         self.binary, self._numbers = binary, dict(numbers or {})
         self._driver = driver = nvrtc.bindings("driver")
         code = _code(binary, device)

@@ -9,23 +9,23 @@ from typing import Any
 
 from polytc import errors
 
-errors.register(E515="no CUDA here", E516="NVIDIA's compiler refuses a kernel")
+errors.register(E524="no CUDA here", E525="NVIDIA's compiler refuses a kernel")
 
 CURE = "pip install 'polytc[cuda]' has NVIDIA's compiler; the driver comes with the system"
 
 
 def bindings(name: str) -> Any:
-    """`driver` or `nvrtc` of cuda-python. Raises TargetError E515 without it."""
+    """`driver` or `nvrtc` of cuda-python. Raises TargetError E524 without it."""
     try:
         return importlib.import_module(f"cuda.bindings.{name}")
     except ImportError as e:
-        raise errors.fail("E515", f"cuda-python is not here: {e}", kind=errors.TargetError, notes=[CURE]) from None
+        raise errors.fail("E524", f"cuda-python is not here: {e}", kind=errors.TargetError, notes=[CURE]) from None
 
 
 def compiled(text: str, architecture: str, options: Sequence[str] = (), ptx: bool = True) -> bytes:
     """The PTX of CUDA C, or code (a cubin). architecture: 'sm_90'. options: compiler flags.
 
-    Raises TargetError E515 without NVRTC, E516 with its words where it refuses.
+    Raises TargetError E524 without NVRTC, E525 with its words where it refuses.
     """
     nvrtc = _nvrtc()
     program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), b"polytc.cu", 0, None, None))
@@ -33,7 +33,7 @@ def compiled(text: str, architecture: str, options: Sequence[str] = (), ptx: boo
     refused = nvrtc.nvrtcCompileProgram(program, len(given), given)[0]
     log = _read(nvrtc, "ProgramLog", program).decode(errors="replace").strip("\0\n")
     if int(refused):
-        raise errors.fail("E516", f"NVRTC refuses the kernels for {architecture}:\n{log}", kind=errors.TargetError,
+        raise errors.fail("E525", f"NVRTC refuses the kernels for {architecture}:\n{log}", kind=errors.TargetError,
                           notes=["this is a mistake of polytc, if the architecture is one that NVRTC knows"])
     made = _read(nvrtc, "PTX" if ptx else "CUBIN", program)
     nvrtc.nvrtcDestroyProgram(program)
@@ -53,7 +53,7 @@ def _nvrtc() -> Any:
     try:
         _checked(found.nvrtcVersion())
     except Exception as e:  # what says that the library is missing differs from version to version
-        raise errors.fail("E515", f"NVRTC is not here: {e}", kind=errors.TargetError, notes=[CURE]) from None
+        raise errors.fail("E524", f"NVRTC is not here: {e}", kind=errors.TargetError, notes=[CURE]) from None
     return found
 
 
@@ -64,8 +64,8 @@ def _read(nvrtc: Any, what: str, program: Any) -> bytes:
 
 
 def _checked(result: Any) -> Any:
-    """What a call gave behind its code. Raises TargetError E515 for a failure."""
+    """What a call gave behind its code. Raises TargetError E524 for a failure."""
     code, *rest = result
     if int(code):
-        raise errors.fail("E515", f"NVRTC failed: {code}", kind=errors.TargetError, notes=[CURE])
+        raise errors.fail("E524", f"NVRTC failed: {code}", kind=errors.TargetError, notes=[CURE])
     return rest[0] if rest else None

@@ -32,7 +32,7 @@ class CudaTarget:
         return replace(self, machine=machine)
 
     def here(self) -> CudaTarget:
-        """The target whose machine is the device that `load` will use. Raises TargetError E515 without a device."""
+        """The target whose machine is the device that `load` will use. Raises TargetError E524 without a device."""
         return replace(self, machine=devices.choose().machine)
 
     def emit(self, module: loops.Module) -> Source:
@@ -46,6 +46,6 @@ class CudaTarget:
     def load(self, binary: Binary, threads: int = 0) -> CudaExecutable | Open:
         """Kernels compiled for the device that `devices.choose` gives; `threads` is ignored.
 
-        Raises TargetError E515 without a device or compiler, E516 where that refuses, E517 for what the driver does.
+        Raises TargetError E524 without a device or compiler, E525 where that refuses, E526 for what the driver does.
         """
         return (Open if "sizes" in binary.options else CudaExecutable)(binary, devices.choose())
