@@ -54,12 +54,14 @@ void @NAME@_release(@NAME@ *self);
 
 CODE = '''\
 @HEAD@
+#ifndef @RTC_MACRO@ /* @RTC@ compiles the kernels alone, from this file as it is */
+#include <@RUNTIME@>
+#endif
+
 @KERNELS@
-/* The host. @RTC@ compiles the kernels alone, from this file as it is. */
-#ifndef @RTC_MACRO@
+#ifndef @RTC_MACRO@ /* the host */
 #include "@NAME@.h"
 
-#include <@RUNTIME@>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

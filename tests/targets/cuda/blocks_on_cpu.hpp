@@ -3,6 +3,7 @@
  * Fibers run in the order of their numbers in every other block, backwards in the others, so that a missing barrier shows.
  * Shared memory holds NaN (or -1) when a block begins. */
 #pragma GCC system_header
+#pragma once
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
