@@ -8,7 +8,7 @@ from polytc import errors
 from polytc.codegen import loops
 from polytc.codegen.target import Binary, Source
 from polytc.machine import DEVICES, Machine
-from polytc.targets.cuda import devices, emit
+from polytc.targets.cuda import devices, emit, nvrtc
 from polytc.targets.cuda.executable import CudaExecutable, Open
 
 
@@ -38,6 +38,11 @@ class CudaTarget:
     def emit(self, module: loops.Module) -> Source:
         """CUDA C, without any device."""
         return emit.emit(module, self.machine)
+
+    def assembly(self, source: Source) -> str:
+        """PTX for the machine's architecture, or for sm_80 where that has none. Raises TargetError E524 without NVRTC."""
+        architecture = self.machine.cpu if self.machine.cpu.startswith("sm_") else "sm_80"
+        return nvrtc.compiled(source.text, architecture, source.options["build"].split()).decode().rstrip("\0")
 
     def build(self, source: Source) -> Binary:
         """The text itself: what it becomes depends on the device."""
