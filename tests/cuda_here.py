@@ -4,6 +4,7 @@ with the grids that polytc's hosts launch."""
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import shutil
 import subprocess
@@ -143,4 +144,5 @@ class OpenCuda(LoadedCuda):
     """A library that is given the sizes."""
 
     def at(self, sizes: Mapping[str, int]) -> LoadedCuda:
-        return LoadedCuda(self.binary, sizes)
+        spelled = json.loads(self.binary.options["sizes"])
+        return LoadedCuda(self.binary, {**sizes, **dict(zip(spelled, sizes.values(), strict=True))})

@@ -55,8 +55,8 @@ def refused(code: int, names: str, *arguments: str, **options: object) -> None:
 
 @pytest.mark.parametrize(("stage", "target", "sign"), [
     ("program", "cpu", "def program"), ("scop", "cpu", "S1"), ("deps", "cpu", "S1"), ("schedule", "cpu", "domain"),
-    ("loops", "interp", "for "), ("source", "cpu", "define"), ("source", "opencl", "__kernel"), ("source", "cuda", "__global__"),
-    ("source", "interp", "for "),
+    ("loops", "interp", "for "), ("source", "cpu", "define"), ("source", "opencl", "__kernel"),
+    ("source", "cuda", "__global__"), ("source", "interp", "for "),
     ("asm", "cpu", "ret"),
 ])
 def test_emit(stage: str, target: str, sign: str) -> None:

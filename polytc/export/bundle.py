@@ -181,7 +181,8 @@ def _words(target: Target) -> frozenset[str]:
 def _parameters(names: Sequence[str], bundle: str, target: Target) -> list[str]:
     """C identifiers of arrays and sizes that nothing else has, nor a kernel or a function of the bundle."""
     found = map(identifier, names)
-    return parameters(names, RESERVED | _words(target) | {n for n in found if n == bundle or n.startswith((f"{bundle}_", *PREFIXES))})
+    taken = {n for n in found if n == bundle or n.startswith((f"{bundle}_", *PREFIXES))}
+    return parameters(names, RESERVED | _words(target) | taken)
 
 
 class _Walk:

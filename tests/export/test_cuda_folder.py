@@ -120,7 +120,8 @@ def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["main", "exp", "int", "threadIdx", "2 bad */ name", "size_t", "cudaMalloc", "dim3"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
-    folder = write("exp[i] = self[i] + stream[i] * f32x4[i]", tmp_path, name, shapes={"self": (5,), "stream": (5,), "f32x4": (5,)})
+    folder = write("exp[i] = self[i] + stream[i] * f32x4[i]", tmp_path, name,
+                   shapes=dict.fromkeys(("self", "stream", "f32x4"), (5,)))
     (own,) = (p.stem for p in folder.glob("*.h"))
     a, b, c = random(5), random(5, seed=1), random(5, seed=2)
     exported.agree(run(folder, own, [a, b, c]), [a + b * c])

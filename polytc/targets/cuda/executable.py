@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
 
 import numpy as np
 
 from polytc.codegen import launch_order
+from polytc.codegen.buffers import Buffer
 from polytc.codegen.target import Binary, Bound, BoundRun
 from polytc.program import extents
+from polytc.program import sizes as formulas
 from polytc.targets.cuda import nvrtc
 from polytc.targets.cuda.devices import Device, call
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 """Runs follow one another: they are all on the default stream of one context."""
 
 
@@ -21,7 +27,7 @@ class CudaExecutable:
     """Kernels of one module on a device. Arrays are copied to it and results back."""
 
     def __init__(self, binary: Binary, device: Device, numbers: Mapping[str, int] | None = None) -> None:
-        """numbers: values of the sizes that are not fixed, see `Open`. Raises TargetError E524 to E526."""
+        """numbers: values of the sizes that are not fixed, by all their names, see `Open`. Raises TargetError E524 to E526."""
         self.binary, self._numbers = binary, dict(numbers or {})
         self._driver = driver = nvrtc.bindings("driver")
         code = _code(binary, device)
@@ -30,11 +36,13 @@ class CudaExecutable:
             call(driver.cuCtxSetCurrent(self._context))
             self._module = call(driver.cuModuleLoadData(code))
             self._kernels = [call(driver.cuModuleGetFunction(self._module, x.entry.encode())) for x in binary.launches]
-            self._memory = {b.name: call(driver.cuMemAlloc(self._bytes(b.size, b.dtype.bytes)))
-                            for b in (*binary.args, *binary.scratch)}
+            self._memory: dict[str, Any] = {}
+            weakref.finalize(self, _release, driver, self._context, self._module, self._memory)
+            for b in (*binary.args, *binary.scratch):
+                self._memory[b.name] = call(driver.cuMemAlloc(self._bytes(b)))
 
-    def _bytes(self, size: int, each: int) -> int:
-        return max(1, extents.at(size, self._numbers)) * each
+    def _bytes(self, b: Buffer) -> int:
+        return max(1, prod(formulas.at(n, self._numbers) for n in b.shape)) * b.dtype.bytes
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Run on arrays that match binary.args: C-contiguous, right types and sizes. Outputs are overwritten."""
@@ -69,12 +77,14 @@ class CudaExecutable:
         """A function that runs on these arrays, which it keeps alive."""
         return BoundRun(self.run, buffers)
 
-    def __del__(self) -> None:
-        """Give the memory back."""
-        for pointer in getattr(self, "_memory", {}).values():
-            self._driver.cuMemFree(pointer)
-        if hasattr(self, "_module"):
-            self._driver.cuModuleUnload(self._module)
+
+def _release(driver: Any, context: Any, module: Any, memory: Mapping[str, Any]) -> None:
+    """Give the memory back, and the code."""
+    with _LOCK:
+        driver.cuCtxSetCurrent(context)
+        for pointer in memory.values():
+            driver.cuMemFree(pointer)
+        driver.cuModuleUnload(module)
 
 
 class Open:
@@ -85,7 +95,8 @@ class Open:
 
     def at(self, sizes: Mapping[str, int]) -> CudaExecutable:
         """Kernels for these values of the sizes."""
-        return CudaExecutable(self.binary, self._device, sizes)
+        spelled = json.loads(self.binary.options["sizes"])  # as the kernels call them
+        return CudaExecutable(self.binary, self._device, {**sizes, **dict(zip(spelled, sizes.values(), strict=True))})
 
 
 def _code(binary: Binary, device: Device) -> bytes:

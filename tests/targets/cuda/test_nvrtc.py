@@ -71,6 +71,6 @@ def test_ptx_is_the_assembly_of_the_target() -> None:
 
 
 def test_what_the_compiler_refuses_is_told_with_its_words() -> None:
-    with pytest.raises(TargetError, match="E525.*(?s:.)*undefined_name") as refusal:
+    with pytest.raises(TargetError, match=r"undefined_name") as refusal:
         nvrtc.compiled('extern "C" __global__ void k(float *p) { *p = undefined_name; }', "sm_90")
     assert refusal.value.code == "E525"
