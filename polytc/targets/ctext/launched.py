@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from polytc.codegen import loops, ndrange, traverse, vector_lanes
 from polytc.codegen.passes import host_loops, unroll_hints, unrolling, work_group_coarsening, work_items
 from polytc.machine import Machine
 from polytc.program.extents import Extent
-from polytc.targets.ctext.work_groups import GroupWriter
+from polytc.targets.ctext.library import Library, Part, commented
+from polytc.targets.ctext.work_groups import LARGEST_OPEN, GroupWriter
 
 
 def prepared(module: loops.Module, machine: Machine, lanes: Sequence[int]) -> tuple[loops.Kernel, ...]:
@@ -20,6 +21,36 @@ def prepared(module: loops.Module, machine: Machine, lanes: Sequence[int]) -> tu
     apart = host_loops.split(replace(module, kernels=narrow), host_loops.ANY).kernels
     kernels = tuple(ndrange.prepare(work_items.drop_item_dimensions(work_group_coarsening.coarsen(k, machine))) for k in apart)
     return tuple(map(unroll_hints.mark_short_loops, kernels)) if machine.kind == "gpu" else kernels
+
+
+def alignment(writers: Sequence[GroupWriter]) -> int:
+    """Bytes that arrays begin at for these kernels; 0: those of their elements."""
+    return max((w.places.alignment for w in writers if w.places.needs_alignment), default=0)
+
+
+def options(module: loops.Module, writers: Sequence[GroupWriter], build: str) -> dict[str, str]:
+    """What a source says of its kernels. build: compiler flags."""
+    found = {"build": build, "alignment": str(alignment(writers)),
+             "local_bytes": str(max((w.local_bytes for w in writers), default=0))}
+    if module.sizes:
+        found["elements"] = str(LARGEST_OPEN)
+    return found | ({"fp64": "yes"} if uses_double(module) else {})
+
+
+def library(parts: Sequence[Part], written: Callable[[Part], Sequence[GroupWriter]], build: Callable[[loops.Module], str],
+            head: Callable[[Sequence[str], bool], Sequence[str]]) -> Library:
+    """One text of several modules. written: the kernels of one; build: compiler flags of a module; head: what stands before
+    these texts, which may compute with f64."""
+    texts, launches, writers = list[str](), [], list[GroupWriter]()
+    for part in parts:
+        made = written(part)
+        launches.append(tuple(w.launch for w in made))
+        texts += [commented(part, w.lines, first=n == 0) for n, w in enumerate(made)]
+        writers += made
+    doubles = any(uses_double(p.module) for p in parts)
+    flags = build(loops.Module("all", (), (), (), tuple(k for p in parts for k in p.module.kernels)))
+    return Library("\n".join([*head(texts, doubles), *texts]), tuple(launches), {w.entry: w.local_bytes for w in writers},
+                   flags, doubles, alignment(writers))
 
 
 def uses_double(module: loops.Module) -> bool:

@@ -64,6 +64,8 @@ class Memory:
     shapes are two buffers."""
 
     place_type: type[Place] = Place
+    alignment: ClassVar[int] = ALIGNMENT
+    """Bytes that arrays begin at where a kernel needs it."""
     pointers: ClassVar[dict[str, str]] = {}
     """What the type of a pointer begins with, by space; nothing where it is not said."""
 

@@ -51,10 +51,22 @@ def _described(driver: Any, number: int) -> Device:
     name = bytes(call(driver.cuDeviceGetName(256, handle))).split(b"\0")[0].decode()
     known = DEVICES["nvidia-sm90"]
     first, second = known.caches
-    machine = replace(known, cores=fact("MULTIPROCESSOR_COUNT"), local_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK"),
+    architecture = fact("COMPUTE_CAPABILITY_MAJOR") * 10 + fact("COMPUTE_CAPABILITY_MINOR")
+    machine = replace(known, cpu=f"sm_{architecture}", cores=fact("MULTIPROCESSOR_COUNT"),
+                      local_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK"),
                       warp=fact("WARP_SIZE"), max_work_group=fact("MAX_THREADS_PER_BLOCK"),
                       caches=(first, Cache(fact("L2_CACHE_SIZE") or second.bytes, second.ways, second.line)))
-    return Device(number, name, fact("COMPUTE_CAPABILITY_MAJOR") * 10 + fact("COMPUTE_CAPABILITY_MINOR"), machine)
+    return Device(number, name, architecture, machine)
+
+
+def describe() -> list[dict[str, object]]:
+    """What is known of the device in use; nothing where there is none."""
+    try:
+        found = choose()
+    except errors.TargetError:
+        return []
+    return [{"name": found.name, "architecture": f"sm_{found.architecture}", "multiprocessors": found.machine.cores,
+             "shared memory": f"{found.machine.local_bytes >> 10} KiB a block", "status": "not tried"}]
 
 
 def call(result: Sequence[Any]) -> Any:

@@ -59,6 +59,7 @@ class Memory(places.Memory):
     """See ctext/places.py."""
 
     place_type = Place
+    alignment: ClassVar[int] = ALIGNED
 
     def memory_type(self, dtype: DType, space: str) -> str:
         """See types.py."""

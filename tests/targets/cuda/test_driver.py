@@ -77,6 +77,14 @@ def test_the_machine_is_that_of_the_device(fakes: dict[str, Any]) -> None:
     assert (machine.cores, machine.second_cache.bytes, machine.cpu) == (4, 1 << 20, "sm_90")
 
 
+def test_the_device_is_listed(fakes: dict[str, Any]) -> None:
+    row = polytc.devices()[-1]
+    assert (row["target"], row["name"], row["architecture"]) == ("cuda", "a processor", "sm_90")
+    fakes["driver"].cuInit = lambda flags: (100,)
+    forget()
+    assert all(r["target"] != "cuda" for r in polytc.devices())
+
+
 @needs_compiler
 def test_a_device_that_is_newer_than_the_compiler_gets_ptx(fakes: dict[str, Any]) -> None:
     fakes["nvrtc"].known = [70, 80]
