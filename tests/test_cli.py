@@ -344,7 +344,7 @@ def test_export_cuda_and_hip(language: str, ending: str, tmp_path: Path) -> None
     text = (tmp_path / "mm" / f"mm.{ending}").read_text()
     assert f"{language}LaunchKernel" in text
     assert ("cuda" in text) == (language == "cuda")
-    refused(1, "work-groups", "export", language, MATMUL, *SHAPES, "--machine", "no-such-machine", "-o", str(tmp_path))
+    refused(2, "no file", "export", language, MATMUL, *SHAPES, "--machine", "no-such-machine", "-o", str(tmp_path))
 
 
 @pytest.mark.parametrize("command", ["emit", "explain", "run"])

@@ -17,22 +17,22 @@ GENERIC_GPU = Machine("gpu", 16, 128, 4, 1, (Cache(32 << 10, 4, 128), Cache(4 <<
 
 
 def _gpu(cores: int, warp: int, local: int, group: int, line: int, l2: int, *, registers: int = 128,
-         fast_local_memory: bool = True, cpu: str = "") -> Machine:
+         fast_local_memory: bool = True) -> Machine:
     """A GPU: compute units, work-items in lockstep, bytes of local memory of a group, items of a group, bytes of a cache line
-    and of the second cache. cpu: LLVM's name of it."""
+    and of the second cache."""
     return Machine("gpu", 16, registers, 4, 1, (Cache(32 << 10, 4, line), Cache(l2, 16, line)), cores, max_work_group=group,
-                   local_bytes=local, warp=warp, item_registers=registers, fast_local_memory=fast_local_memory, cpu=cpu)
+                   local_bytes=local, warp=warp, item_registers=registers, fast_local_memory=fast_local_memory)
 
 
 DEVICES = {
     "generic-gpu": GENERIC_GPU,
-    "nvidia-sm90": _gpu(132, 32, 48 << 10, 1024, 128, 50 << 20, cpu="sm_90"),
-    "nvidia-sm80": _gpu(108, 32, 48 << 10, 1024, 128, 40 << 20, cpu="sm_80"),
-    "nvidia-sm86": _gpu(68, 32, 48 << 10, 1024, 128, 5 << 20, cpu="sm_86"),
-    "nvidia-sm89": _gpu(128, 32, 48 << 10, 1024, 128, 72 << 20, cpu="sm_89"),
-    "amd-gfx90a": _gpu(104, 64, 64 << 10, 1024, 128, 8 << 20, cpu="gfx90a"),
-    "amd-gfx1030": _gpu(72, 32, 64 << 10, 1024, 128, 4 << 20, cpu="gfx1030"),
-    "amd-gfx1100": _gpu(96, 32, 64 << 10, 1024, 128, 6 << 20, cpu="gfx1100"),
+    "nvidia-sm90": _gpu(132, 32, 48 << 10, 1024, 128, 50 << 20),
+    "nvidia-sm80": _gpu(108, 32, 48 << 10, 1024, 128, 40 << 20),
+    "nvidia-sm86": _gpu(68, 32, 48 << 10, 1024, 128, 5 << 20),
+    "nvidia-sm89": _gpu(128, 32, 48 << 10, 1024, 128, 72 << 20),
+    "amd-gfx90a": _gpu(104, 64, 64 << 10, 1024, 128, 8 << 20),
+    "amd-gfx1030": _gpu(72, 32, 64 << 10, 1024, 128, 4 << 20),
+    "amd-gfx1100": _gpu(96, 32, 64 << 10, 1024, 128, 6 << 20),
     "apple-m1": _gpu(8, 32, 32 << 10, 1024, 128, 8 << 20),
     "intel-xe": _gpu(32, 16, 64 << 10, 1024, 64, 16 << 20, fast_local_memory=False),
     "mali": _gpu(10, 16, 32 << 10, 512, 64, 2 << 20, registers=64, fast_local_memory=False),

@@ -52,7 +52,7 @@ def _described(driver: Any, number: int) -> Device:
     known = DEVICES["nvidia-sm90"]
     first, second = known.caches
     architecture = fact("COMPUTE_CAPABILITY_MAJOR") * 10 + fact("COMPUTE_CAPABILITY_MINOR")
-    machine = replace(known, cpu=f"sm_{architecture}", cores=fact("MULTIPROCESSOR_COUNT"),
+    machine = replace(known, cores=fact("MULTIPROCESSOR_COUNT"),
                       local_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK"),
                       warp=fact("WARP_SIZE"), max_work_group=fact("MAX_THREADS_PER_BLOCK"),
                       caches=(first, Cache(fact("L2_CACHE_SIZE") or second.bytes, second.ways, second.line)))

@@ -40,9 +40,8 @@ class CudaTarget:
         return emit.emit(module, self.machine)
 
     def assembly(self, source: Source) -> str:
-        """PTX for the machine's architecture, or for sm_80 where that has none. Raises TargetError E524 without NVRTC."""
-        architecture = self.machine.cpu if self.machine.cpu.startswith("sm_") else "sm_80"
-        return nvrtc.compiled(source.text, architecture, source.options["build"].split()).decode().rstrip("\0")
+        """PTX for the machine, of which `architecture` knows it. Raises TargetError E524 without NVRTC."""
+        return nvrtc.compiled(source.text, architecture(self.machine), source.options["build"].split()).decode().rstrip("\0")
 
     def build(self, source: Source) -> Binary:
         """The text itself: what it becomes depends on the device."""
@@ -54,3 +53,9 @@ class CudaTarget:
         Raises TargetError E524 without a device or compiler, E525 where that refuses, E526 for what the driver does.
         """
         return (Open if "sizes" in binary.options else CudaExecutable)(binary, devices.choose())
+
+
+def architecture(machine: Machine) -> str:
+    """That of a described GPU of NVIDIA, "sm_90" of nvidia-sm90; "sm_80" of any other, whose PTX newer ones take, too."""
+    name = next((n for n, known in DEVICES.items() if replace(known, masked=False) == machine), "")
+    return f"sm_{name[9:]}" if name.startswith("nvidia-sm") else "sm_80"

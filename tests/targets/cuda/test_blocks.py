@@ -15,7 +15,7 @@ from polytc.codegen import loops as L
 from polytc.lang import evaluate
 from polytc.machine import DEVICES
 from polytc.program.program import Program
-from polytc.program.scalars import BF16, BOOL, F16, F32, F64, I8, I32, U8, DType
+from polytc.program.scalars import BF16, BOOL, F16, F32, F64, I8, I32, U8, DType, named
 from polytc.program.sizes import specialised
 from polytc.runtime.sized import sized
 from tests import guarded
@@ -156,3 +156,16 @@ def test_a_barrier_that_some_do_not_reach_and_a_write_beside(body: str, fault: t
     binary = replace(TARGET.build(source), code=library(text + callers(text)), launches=(replace(launch, entry="k"),))
     with pytest.raises(fault):
         guarded.run(LoadedCuda(binary), [np.zeros(4, np.float32)])
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"])
+def test_integers_wrap_in_vectors(dtype: str) -> None:
+    a = np.array([-1, -2, 3, 0x7fffffff] * 1024).astype(named(dtype).numpy)
+    target = CompiledCuda(replace(DEVICES["generic-gpu"], cores=1))
+    text = "C[i] = A[i] * A[i] - A[i]; D[i] = -A[i] * 3 >> 1"
+    source = polytc.lower(text, target, shapes={"A": a.shape}, dtypes={"A": dtype}).source.text
+    assert dtype[1:] == "8" or "polytc_vector" in source
+    c, d = polytc.compile(text, target=target)(a)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(c, a * a - a)
+        np.testing.assert_array_equal(d, -a * a.dtype.type(3) >> 1)

@@ -74,7 +74,7 @@ def test_open_sizes_and_loops_of_the_host_run(fakes: dict[str, Any]) -> None:
 @needs_compiler
 def test_the_machine_is_that_of_the_device(fakes: dict[str, Any]) -> None:
     machine = CudaTarget().here().machine
-    assert (machine.cores, machine.second_cache.bytes, machine.cpu) == (4, 1 << 20, "sm_90")
+    assert (machine.cores, machine.second_cache.bytes) == (4, 1 << 20)
 
 
 def test_the_device_is_listed(fakes: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from polytc.machine import AVX2, DEVICES
 from polytc.program.scalars import F32, I8
 from polytc.targets.cuda import types
 from polytc.targets.cuda.emit import emit
-from polytc.targets.cuda.target import CudaTarget
+from polytc.targets.cuda.target import CudaTarget, architecture
 from tests.codegen import loop_programs as P
 from tests.targets.opencl.test_text import padded, softmax
 
@@ -96,6 +96,12 @@ def test_a_machine_is_named_or_described() -> None:
     with pytest.raises(TargetError) as refusal:
         CudaTarget().described(AVX2)
     assert refusal.value.code == "E541"
+
+
+def test_the_architecture_is_that_of_the_record() -> None:
+    found = {name: architecture(CudaTarget(machine).machine) for name, machine in DEVICES.items()}
+    assert {n: a for n, a in found.items() if a != "sm_80"} == {
+        "nvidia-sm86": "sm_86", "nvidia-sm89": "sm_89", "nvidia-sm90": "sm_90"}
 
 
 def test_no_device_and_no_library_is_asked() -> None:

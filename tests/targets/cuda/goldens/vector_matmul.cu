@@ -16,6 +16,10 @@ template <> struct polytc_mask<2> { typedef short type; };
 template <> struct polytc_mask<4> { typedef int type; };
 template <> struct polytc_mask<8> { typedef long long type; };
 
+/* Products of short numbers are of int, which they may exceed. */
+template <class T> static __device__ inline T polytc_factor(T a) { return a; }
+static __device__ inline unsigned int polytc_factor(unsigned short a) { return a; }
+
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) polytc_vector {
     typedef T type;
     typedef polytc_vector<typename polytc_mask<sizeof(T)>::type, N> mask;
@@ -49,7 +53,7 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
 #define POLYTC_OPERATOR(op) \
     friend __device__ polytc_vector operator op(polytc_vector a, polytc_vector b) \
     { \
-        for (int k = 0; k < N; ++k) a.lane[k] = static_cast<T>(a.lane[k] op b.lane[k]); \
+        for (int k = 0; k < N; ++k) a.lane[k] = static_cast<T>(polytc_factor(a.lane[k]) op polytc_factor(b.lane[k])); \
         return a; \
     } \
     friend __device__ polytc_vector &operator op##=(polytc_vector &a, polytc_vector b) \
