@@ -36,7 +36,7 @@ def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, 
             **options: Unpack[Options]) -> Op | FixedOp:
     """A program as a callable.
 
-    text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate', for the
+    text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'cuda', 'c', 'interp' or 'evaluate', for the
     device that is here; or a Target such as OpenCLTarget(machine), whose code is for that machine.
     shapes, dtypes: of the inputs, by name; when all shapes are given, code is made now, else at the first call.
     attrs: values of an op's attributes.  scalars: values of scalar arguments, which are then no arguments any more.

@@ -97,7 +97,7 @@ def check_text(text: Any) -> str:
     return text.removeprefix("\ufeff")  # the mark that some editors put before a file's text
 
 
-_TARGETS_ELSEWHERE = {**dict.fromkeys(("gpu", "cuda", "nvidia", "rocm", "metal", "vulkan", "device", "sycl", "hip"), "opencl"),
+_TARGETS_ELSEWHERE = {**dict.fromkeys(("gpu", "nvidia", "rocm", "metal", "vulkan", "device", "sycl", "hip"), "opencl"),
                       **dict.fromkeys(("cpu", "llvm", "host", "x86", "native", "openmp", "x86_64", "arm"), "cpu"),
                       **dict.fromkeys(("numpy", "python", "reference"), "evaluate")}
 """What others call a target -> ours."""

@@ -42,6 +42,7 @@ from polytc.schedule.user import recipe
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
 from polytc.targets import registry
+from polytc.targets.cuda import devices as cuda
 from polytc.targets.opencl.driver import conformance
 from polytc.targets.opencl.driver import devices as opencl
 
@@ -154,7 +155,8 @@ def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = N
 
 
 def devices() -> list[dict[str, object]]:
-    """Where code can run: a row for the CPU, then one for each OpenCL device, or one that says why there is none.
+    """Where code can run: a row for the CPU, one for each OpenCL device, or one that says why there is none, and one for the
+    CUDA device, if there is one.
 
     Each row has 'target', 'name' and 'status' ('works', or what is wrong), and what else is known about the device.
     """
@@ -164,6 +166,7 @@ def devices() -> list[dict[str, object]]:
            "vector registers": f"{machine.vector_registers} of {machine.vector_bytes * 8} bits", "data caches": caches,
            "status": "works"}
     try:
-        return [cpu, *({"target": "opencl", **row} for row in opencl.describe(conformance.faults))]
+        found = [{"target": "opencl", **row} for row in opencl.describe(conformance.faults)]
     except TargetError as error:
-        return [cpu, {"target": "opencl", "name": "none", "status": str(error)}]
+        found = [{"target": "opencl", "name": "none", "status": str(error)}]
+    return [cpu, *found, *({"target": "cuda", **row} for row in cuda.describe())]

@@ -20,7 +20,7 @@ from polytc.targets.c.target import CTarget
 COMPILERS = [c for c in ("gcc", "clang-22", "clang") if shutil.which(c)]
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
 SENSE = ["-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Wno-bool-compare", "-Wno-type-limits",
-         "-Wno-bool-operation", "-Wno-maybe-uninitialized"]
+         "-Wno-bool-operation", "-Wno-maybe-uninitialized", "-Wno-tautological-compare"]
 """Warnings of what is odd about the program, not about its C."""
 TRAPS = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
 """What C leaves undefined ends the process: sums beyond the range, shifts by too much, addresses that are not aligned."""

@@ -55,7 +55,8 @@ def refused(code: int, names: str, *arguments: str, **options: object) -> None:
 
 @pytest.mark.parametrize(("stage", "target", "sign"), [
     ("program", "cpu", "def program"), ("scop", "cpu", "S1"), ("deps", "cpu", "S1"), ("schedule", "cpu", "domain"),
-    ("loops", "interp", "for "), ("source", "cpu", "define"), ("source", "opencl", "__kernel"), ("source", "interp", "for "),
+    ("loops", "interp", "for "), ("source", "cpu", "define"), ("source", "opencl", "__kernel"),
+    ("source", "cuda", "__global__"), ("source", "interp", "for "),
     ("asm", "cpu", "ret"),
 ])
 def test_emit(stage: str, target: str, sign: str) -> None:
@@ -307,7 +308,7 @@ def test_interrupt_exits_with_130(tmp_path: Path) -> None:
 
 def test_emit_all_prints_every_stage_of_a_padded_convolution() -> None:
     text = "O[m,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[m,c,r,s] where h in 0:8, w in 0:16"
-    for target in ("cpu", "opencl"):
+    for target in ("cpu", "opencl", "cuda"):
         printed = good("emit", text, "--shape", "I=3,8,16", "--shape", "W=4,3,3,3", "--stage", "all", "--target", target)
         for stage in ("program", "rewritten", "scop", "deps", "schedule", "loops", "source"):
             assert f"# {stage}\n" in printed
@@ -334,6 +335,16 @@ def test_export_opencl_of_a_program_and_of_a_model(tmp_path: Path) -> None:
     refused(2, "--symbolic", "compile", str(tmp_path / "net.onnx"), "--symbolic", "-o", str(tmp_path / "forgotten"))
     assert not (tmp_path / "forgotten").exists()
     refused(2, "neither", "export", "opencl", "nothing", "-o", str(tmp_path))
+
+
+@pytest.mark.parametrize(("language", "ending"), [("cuda", "cu"), ("hip", "hip")])
+def test_export_cuda_and_hip(language: str, ending: str, tmp_path: Path) -> None:
+    good("export", language, MATMUL, *SHAPES, "--name", "mm", "-o", str(tmp_path / "mm"))
+    assert {p.name for p in (tmp_path / "mm").iterdir()} == {f"mm.{ending}", "mm.json", "mm.h", "main.c", "CMakeLists.txt"}
+    text = (tmp_path / "mm" / f"mm.{ending}").read_text()
+    assert f"{language}LaunchKernel" in text
+    assert ("cuda" in text) == (language == "cuda")
+    refused(2, "no file", "export", language, MATMUL, *SHAPES, "--machine", "no-such-machine", "-o", str(tmp_path))
 
 
 @pytest.mark.parametrize("command", ["emit", "explain", "run"])

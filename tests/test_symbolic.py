@@ -206,7 +206,7 @@ def test_arrays_beyond_what_an_opencl_kernel_counts_get_fixed_sizes(monkeypatch:
                                                                     targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:
         pytest.skip("no OpenCL driver here")
-    monkeypatch.setattr("polytc.targets.opencl.emit.LARGEST_OPEN", 100)
+    monkeypatch.setattr("polytc.targets.ctext.launched.LARGEST_OPEN", 100)
     monkeypatch.setattr("polytc.disk.cache.get", lambda key: None)
     made = []
     compile_ = compiler.compile_program

@@ -14,7 +14,7 @@ from polytc.arguments import check_machine
 from polytc.cli import options
 from polytc.cli.model import fixed_shapes, progress
 from polytc.codegen.target import Target
-from polytc.export import bundle, c_host, opencl
+from polytc.export import bundle, c_host, cuda, opencl
 from polytc.export.bundle import Bundle
 from polytc.graph import ahead
 from polytc.machine import DEVICES
@@ -26,6 +26,8 @@ class Language(str, Enum):
     """What can be exported."""
 
     opencl = "opencl"
+    cuda = "cuda"
+    hip = "hip"
     c = "c"
 
 
@@ -44,17 +46,31 @@ def export(language: Language, what: Annotated[str, typer.Argument(
         made = _program(what, target, name, check_licence(algebra, fast), shapes=options.open_shapes(shape),
                         dtypes=options.pairs(dtype, "--dtype"),
                         attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
-    written = opencl.write(made, target.machine, output) if language is Language.opencl else c_host.write(made, output)
+    written = _written(language, made, target, output)
     for path in written:
         print(f"{path}  {path.stat().st_size:,} bytes")
     for starving in made.starving:
         print(f"warning: {starving}", file=sys.stderr)
 
 
+def _written(language: Language, made: Bundle, target: Target, output: Path) -> list[Path]:
+    """The files of a folder."""
+    match language:
+        case Language.opencl:
+            return opencl.write(made, target.machine, output)
+        case Language.cuda:
+            return cuda.write(made, target.machine, output)
+        case Language.hip:
+            return cuda.write(made, target.machine, output, cuda.HIP)
+    return c_host.write(made, output)
+
+
 def _target(language: Language, machine: str | None) -> Target:
     """The target, for a machine if one is named."""
     if machine is not None and machine not in DEVICES and not Path(machine).is_file():
         raise typer.BadParameter(f"--machine {machine}: no file, and the described devices are {', '.join(DEVICES)}")
+    if language is Language.hip:  # the same kernels, made for a device of AMD
+        return registry.target(check_machine("cuda", machine or "amd-gfx90a"))
     return registry.target(check_machine(language.value, machine))
 
 

@@ -31,6 +31,8 @@ from polytc.program.sizes import Size
 from polytc.rewrite.index_checks import decides
 from polytc.targets.c import language
 from polytc.targets.ctext.constants import MACROS
+from polytc.targets.cuda import types
+from polytc.targets.cuda.target import CudaTarget
 from polytc.targets.opencl.starvation import Starving
 
 RESERVED = frozenset("""
@@ -44,9 +46,10 @@ RESERVED = frozenset("""
     refused format
     argument about bytes measure shared written saturated weight_header are_weights check_buffer size_t FILE printf snprintf
     fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
+    stream sizes own dim3 code_of enqueue static_cast const_cast reinterpret_cast
 """.split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
-PREFIXES = ("INT", "UINT", "CL_", "cl_")
+PREFIXES = ("INT", "UINT", "CL_", "cl_", "cuda", "hip")
 """What headers' names for other things begin with."""
 
 Role: TypeAlias = Literal["input", "output", "inout"]
@@ -123,8 +126,8 @@ def of_program(program: Program, target: Target, name: str = "") -> Bundle:
         check_unchecked("exported code")
     lowered = lower_program(program, target)
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
-    own_name = _named(name or program.name)
-    named = _parameters([*program.arrays, *program.sizes], own_name)
+    own_name = _named(name or program.name, target)
+    named = _parameters([*program.arrays, *program.sizes], own_name, target)
     arguments = tuple(Argument(own, n, Array(program.tensor(n).dtype, program.tensor(n).shape), roles.get(n, "output"))
                       for own, n in zip(named, program.arrays))
     places = {n: Place("argument", k) for k, n in enumerate(program.arrays)}
@@ -139,7 +142,7 @@ def of_program(program: Program, target: Target, name: str = "") -> Bundle:
 def of_plan(plan: Plan, target: Target, name: str = "", *, licence: Licence = NONE, progress: Progress | None = None
             ) -> Bundle:
     """The bundle of a whole model. licence: what it may do to digits."""
-    return _Walk(plan, target, licence).run(_named(name or plan.name), progress)
+    return _Walk(plan, target, licence).run(_named(name or plan.name, target), progress)
 
 
 def _scratch(lowered: Lowered, step: int) -> Iterator[Life]:
@@ -163,23 +166,30 @@ def is_open(shape: Sequence[int]) -> bool:
     return any(isinstance(n, Size) for n in shape)
 
 
-def _named(name: str) -> str:
+def _named(name: str, target: Target) -> str:
     """What a bundle is called: a C identifier that nothing else has."""
-    (found,) = parameters([name], RESERVED | language.RESERVED)
+    taken = RESERVED | language.RESERVED | _words(target)
+    (found,) = parameters([name], taken | {n for n in [identifier(name)] if n.startswith(PREFIXES)})
     return found
 
 
-def _parameters(names: Sequence[str], bundle: str) -> list[str]:
+def _words(target: Target) -> frozenset[str]:
+    """What the target's hosts cannot call anything."""
+    return types.RESERVED if isinstance(target, CudaTarget) else frozenset()
+
+
+def _parameters(names: Sequence[str], bundle: str, target: Target) -> list[str]:
     """C identifiers of arrays and sizes that nothing else has, nor a kernel or a function of the bundle."""
     found = map(identifier, names)
-    return parameters(names, RESERVED | {n for n in found if n == bundle or n.startswith((f"{bundle}_", *PREFIXES))})
+    taken = {n for n in found if n == bundle or n.startswith((f"{bundle}_", *PREFIXES))}
+    return parameters(names, RESERVED | _words(target) | taken)
 
 
 class _Walk:
     """State of one walk over the calls of a plan."""
 
     def __init__(self, plan: Plan, target: Target, licence: Licence) -> None:
-        self.plan = plan
+        self.plan, self.target = plan, target
         self.kernels = assembly.Kernels(plan, target, licence)
         self.outputs = assembly.own_outputs(plan)
         self.weights: list[np.ndarray] = []
@@ -201,7 +211,7 @@ class _Walk:
         """name: of the bundle."""
         values = (*self.plan.inputs, *self.plan.outputs)
         return tuple(Argument(own, value, self.plan.types[value], "input" if k < len(self.plan.inputs) else "output")
-                     for k, (own, value) in enumerate(zip(_parameters(values, name), values, strict=True)))
+                     for k, (own, value) in enumerate(zip(_parameters(values, name, self.target), values, strict=True)))
 
     def step(self, number: int, call: Call) -> Step:
         kernel = self.kernels.of(call)

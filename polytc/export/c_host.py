@@ -45,17 +45,19 @@ def header(b: Bundle) -> str:
     """NAME.h."""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
-                    SIZES=_parameters(b), POINTERS=_pointers(b),
+                    SIZES=parameters(b), POINTERS=pointers(b),
                     ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
                     UNREAD=", or if the weights cannot be read" if b.weights else "")
 
 
-def _parameters(b: Bundle) -> str:
+def parameters(b: Bundle) -> str:
+    """Those of the sizes, behind another."""
     return "".join(f", int64_t {n}" for n in b.sizes)
 
 
-def _pointers(b: Bundle) -> str:
+def pointers(b: Bundle) -> str:
+    """The parameters of the arrays."""
     return ", ".join(f"{'const ' if a.role == 'input' else ''}{c_type(a.type.dtype)} *{a.name}" for a in b.arguments)
 
 
@@ -67,14 +69,14 @@ def code(folder: Folder) -> str:
     read = "    (void)folder;\n"
     if b.weights:
         read = rendered(templates.READ, NAME=b.name, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
-    measure = _measure(folder)
-    return rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=_parameters(b), POINTERS=_pointers(b),
-                    COUNT=len(b.arguments), MEASURE=measure, MEASURED=_measured(folder),
+    sizes = measure(folder)
+    return rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=parameters(b), POINTERS=pointers(b),
+                    COUNT=len(b.arguments), MEASURE=sizes, MEASURED=measured(folder),
                     GIVEN="".join(f", {n}" for n in b.sizes),
                     WRITTEN=", ".join(str(int(a.role != "input")) for a in b.arguments) or "0",
                     POINTER_NAMES=", ".join(a.name for a in b.arguments) or "NULL", RUN=_run(folder),
                     ALIGNED=templates.ALIGNED if b.weights or folder.buffers else "", WEIGHTS=weight_check(b),
-                    FLOORDIV=FLOORDIV if "floordiv(" in measure else "", SATURATED=SATURATED if "saturated(" in measure else "",
+                    FLOORDIV=FLOORDIV if "floordiv(" in sizes else "", SATURATED=SATURATED if "saturated(" in sizes else "",
                     KERNELS=folder.library.text)
 
 
@@ -82,22 +84,22 @@ _LARGEST_SIZE = 1 << 40
 """Of a size: sums of a few of them, and their products with small numbers, stay far below 64 bits."""
 
 
-def _measured(folder: Folder) -> int:
+def measured(folder: Folder) -> int:
     """How many arrays and buffers are measured; at least 1, which C wants of an array."""
     return max(1, len(folder.bundle.arguments) + len(folder.buffers))
 
 
-def _measure(folder: Folder) -> str:
+def measure(folder: Folder) -> str:
     """The function that finds how many bytes arguments and buffers have."""
     b = folder.bundle
     extents = [*(bytes_of(a.type.shape, a.type.dtype) for a in b.arguments), *folder.buffers]
-    found = ", ".join(formula.in_c(n, _values(b)) for n in extents) or "0"
+    found = ", ".join(formula.in_c(n, values(b)) for n in extents) or "0"
     none = " || ".join(f"{n} < 1 || {n} > INT64_C({_LARGEST_SIZE})" for n in b.sizes)
-    return rendered(templates.MEASURE, SIZES=_parameters(b), BYTES=found, MEASURED=_measured(folder),
+    return rendered(templates.MEASURE, SIZES=parameters(b), BYTES=found, MEASURED=measured(folder),
                     NONE=f"    if ({none}) return 1;\n" if none else "")
 
 
-def _values(b: Bundle) -> dict[str, str]:
+def values(b: Bundle) -> dict[str, str]:
     """Size of the program -> parameter."""
     titles = b.units[0].lowered.program.sizes if b.sizes else ()
     return dict(zip(titles, b.sizes, strict=True))

@@ -13,8 +13,8 @@ from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.folder import Folder, described
 from polytc.export.templates import FLOORDIV, SATURATED, common, rendered, table, weight_check
 from polytc.targets.ctext.text import safe
+from polytc.targets.ctext.work_groups import LARGEST_OPEN
 from polytc.targets.opencl.driver.rounding import FLAG, LOOSE
-from polytc.targets.opencl.kernel import LARGEST_OPEN
 
 _AREAS = {"argument": "ARGUMENT", "weight": "WEIGHT", "value": "BUFFER", "size": "SIZE", "counter": "COUNTER"}
 

@@ -27,13 +27,23 @@ def _gpu(cores: int, warp: int, local: int, group: int, line: int, l2: int, *, r
 DEVICES = {
     "generic-gpu": GENERIC_GPU,
     "nvidia-sm90": _gpu(132, 32, 48 << 10, 1024, 128, 50 << 20),
+    "nvidia-sm80": _gpu(108, 32, 48 << 10, 1024, 128, 40 << 20),
+    "nvidia-sm86": _gpu(68, 32, 48 << 10, 1024, 128, 5 << 20),
+    "nvidia-sm89": _gpu(128, 32, 48 << 10, 1024, 128, 72 << 20),
     "amd-gfx90a": _gpu(104, 64, 64 << 10, 1024, 128, 8 << 20),
+    "amd-gfx1030": _gpu(72, 32, 64 << 10, 1024, 128, 4 << 20),
+    "amd-gfx1100": _gpu(96, 32, 64 << 10, 1024, 128, 6 << 20),
+    "apple-m1": _gpu(8, 32, 32 << 10, 1024, 128, 8 << 20),
     "intel-xe": _gpu(32, 16, 64 << 10, 1024, 64, 16 << 20, fast_local_memory=False),
     "mali": _gpu(10, 16, 32 << 10, 512, 64, 2 << 20, registers=64, fast_local_memory=False),
     "adreno": _gpu(6, 64, 32 << 10, 1024, 64, 1 << 20, registers=64),
     "pocl-cpu": Machine("cpu", 64, 32, 4, 2, AVX512.caches, 2, max_work_group=4096, local_bytes=1 << 20),
 }
-"""OpenCL devices by name, for code that is made without them. Sources: NVIDIA's H100 white paper (132 SMs; 48 KiB of static
-shared memory a block), AMD's CDNA 2 white paper (104 of 110 compute units of one die, wavefronts of 64, 64 KiB LDS), Intel's
+"""Devices by name, for code that is made without them. Sources: NVIDIA's H100 white paper (132 SMs; 48 KiB of static
+shared memory a block), those of the A100 (108 SMs, 40 MB of second cache), of the GA102 (the GeForce RTX 3080: 68 SMs, 5 MB)
+and of Ada (the GeForce RTX 4090: 128 SMs, 72 MB); AMD's CDNA 2 white paper (104 of 110 compute units of one die, wavefronts of
+64, 64 KiB LDS), its RDNA white paper and ISA guides (the Radeon RX 6800 XT, gfx1030: 72 compute units, wavefronts of 32, 64 KiB
+LDS a group, 4 MB; the RX 7900 XTX, gfx1100: 96 compute units, 6 MB); Apple's Metal feature set tables (the M1: SIMD groups of
+32, 1024 threads and 32 KiB a threadgroup; 8 cores; its second cache and line are guesses); Intel's
 and Arm's programming guides (Xe cores with sub-groups of 16; Mali keeps local memory in the caches). On Xe and Mali the tuned
 kernels of CLBlast's database read operands from the caches, so that nothing is copied to local memory there."""

@@ -15,6 +15,7 @@ errors.register(E502="unknown target")
 TARGETS = {
     "cpu": "polytc.targets.llvm.target:LLVMTarget",
     "opencl": "polytc.targets.opencl.target:OpenCLTarget",
+    "cuda": "polytc.targets.cuda.target:CudaTarget",
     "c": "polytc.targets.c.target:CTarget",
     "interp": "polytc.targets.interp:InterpTarget",
 }

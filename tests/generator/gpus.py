@@ -1,4 +1,4 @@
-"""Targets for tests: OpenCL with the schedules of a named device, whatever runs them."""
+"""Targets for tests: OpenCL with the schedules of a named device, whatever runs them, and CUDA C on the processor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from polytc.codegen.target import Target
 from polytc.machine import DEVICES
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.c_here import CompiledC
+from tests.cuda_here import COMPILER, CompiledCuda
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,13 @@ TARGETS = {made.args[1]: made for made in (GENERIC, NVIDIA, AMD, MALI, XE)}
 """By the names that cases have."""
 
 
+CUDA = {"gpu-cuda": partial(CompiledCuda, DEVICES["nvidia-sm90"]),
+        "gpu-cuda-generic": partial(CompiledCuda, DEVICES["generic-gpu"])}
+"""CUDA C with a C++ compiler behind it, by the names that cases have."""
+ALL = (*TARGETS, *(CUDA if COMPILER else ()))
+
+
 def named(name: str) -> str | Target:
     """The target of a case: one of these, C with a compiler behind it, or one of polytc's own by its name."""
-    return CompiledC() if name == "cc" else TARGETS[name]() if name in TARGETS else name
+    made = {**TARGETS, **CUDA, "cc": CompiledC}.get(name)
+    return name if made is None else made()

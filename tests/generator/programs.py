@@ -36,7 +36,7 @@ def case(c: Choices, language: bool = False) -> Case:
     if target == "interp" and state.large or target == "cc" and not COMPILERS:
         target = "cpu"
     if target == "gpu":
-        target = c.of([*gpus.TARGETS])
+        target = c.of([*gpus.ALL])
     if (target == "opencl" or target in gpus.TARGETS) and "~" in text:
         # Intel's compiler gets the largest of several ~x wrong: docs/opencl.md
         target = "interp"

@@ -9,10 +9,11 @@ from polytc.graph.plan import Array
 from polytc.graph.planning import banded_constants, layouts
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.running import instance
-from polytc.graph.running.executables import machine_for, tests_on_host
+from polytc.graph.running.executables import tests_on_host
 from polytc.graph.specialisation.specialise import specialise
 from polytc.options import Licence
 from polytc.program.program import Program
+from polytc.targets import registry
 
 
 def kernels(graph: Graph, shapes: Mapping[str, Sequence[int]], target: str, licence: Licence
@@ -23,7 +24,7 @@ def kernels(graph: Graph, shapes: Mapping[str, Sequence[int]], target: str, lice
     types = {v.name: None if v.dtype is None else Array(v.dtype, tuple(shapes.get(v.name) or v.static_shape or ()))
              for v in graph.inputs}
     part = specialise(graph, types, by_value=lambda name, inputs: False, guards=tests_on_host(target))
-    machine, plan = machine_for(target), banded_constants.compute_bands(part.plan)
-    plan = fuse(layouts.choose(plan, machine) if machine is not None else plan)
+    plan = banded_constants.compute_bands(part.plan)
+    plan = fuse(layouts.choose(plan, registry.running(target).machine) if target != "evaluate" else plan)
     programs = instance.compiled_programs(plan, licence)
     return [(c.label, p) for c, p in zip(plan.calls, programs, strict=True)], part.rest is None and not part.hosts

@@ -51,7 +51,7 @@ class Expressions(Indexing):
             case loops.Const():
                 return self._spread(self.c.constant(e.value, e.dtype), e)
             case loops.Ramp():
-                return f"convert_{self.c.vector(e.dtype, e.lanes)}({self.index(replace(e, dtype=I64))})" \
+                return self._converted(e.dtype, e.lanes, self.index(replace(e, dtype=I64))) \
                     if intervals.is_index(e) else self._by_lane(e)
             case loops.Broadcast():
                 return self._spread(bare(self.value(e.a)), e)
@@ -81,21 +81,28 @@ class Expressions(Indexing):
         return bare(self.value(e))
 
     def _spread(self, text: str, e: loops.Expr) -> str:
-        return text if e.lanes == 1 else f"({self.c.vector(e.dtype, e.lanes)})({bare(text)})"
+        return text if e.lanes == 1 else self.c.vectors.made(self.c.vector(e.dtype, e.lanes), [bare(text)])
+
+    def _converted(self, dtype: DType, lanes: int, text: str) -> str:
+        return self.c.vectors.convert(self.c.vector(dtype, lanes), text)
+
+    def _masked(self, bits: int, lanes: int, text: str) -> str:
+        """A mask with lanes of so many bits."""
+        return self.c.vectors.convert(self.c.mask(bits, lanes), bare(text))
 
     def _by_lane(self, e: loops.Expr) -> str:
         """A vector put together from scalars."""
         parts = [bare(self.value(vector_lanes.lane(e, k))) for k in range(e.lanes)]
         if e.dtype == BOOL:
             parts = [f"-({p})" for p in parts]
-        return f"({self.c.vector(e.dtype, e.lanes)})({', '.join(parts)})"
+        return self.c.vectors.made(self.c.vector(e.dtype, e.lanes), parts)
 
     def mask(self, e: loops.Expr, bits: int) -> str:
         """A vector condition as lanes of `bits` that are 0 or -1."""
         match e:
             case loops.Binary() if e.op in _COMPARISONS:
                 width, text = self._compare(e)
-                return text if width == bits else f"convert_{self.c.mask(bits, e.lanes)}({bare(text)})"
+                return text if width == bits else self._masked(bits, e.lanes, text)
             case loops.Binary():
                 op = {"&&": "&", "||": "|", "*": "&", "+": "|", "-": "^"}.get(e.op, e.op)
                 return f"({self.mask(e.a, bits)} {op} {self.mask(e.b, bits)})"
@@ -103,11 +110,11 @@ class Expressions(Indexing):
                 return f"(~{self.mask(e.a, bits)})"
             case loops.Broadcast() | loops.Const():
                 one = bare(self.value(e.a)) if isinstance(e, loops.Broadcast) else self.c.constant(e.value, BOOL)
-                return f"({self.c.mask(bits, e.lanes)})(-({one}))"
+                return self.c.vectors.made(self.c.mask(bits, e.lanes), [f"-({one})"])
             case _:
                 text = {loops.Cast: self._cast, loops.Call: self._call, loops.Select: self._select,
                         loops.Load: self._load}[type(e)](e)  # type: ignore[operator]
-                return text if bits == 8 else f"convert_{self.c.mask(bits, e.lanes)}({bare(text)})"
+                return text if bits == 8 else self._masked(bits, e.lanes, text)
 
     def _compare(self, e: loops.Binary) -> tuple[int, str]:
         """The width of the lanes of a vector comparison as C gives it, and its text."""
@@ -128,7 +135,7 @@ class Expressions(Indexing):
         t, u = self.c.vector(e.dtype, e.lanes), self.c.unsigned(e.dtype, e.lanes)
         if e.op == "~":
             return f"(({t})(~{a}))" if e.lanes == 1 else f"(~{a})"
-        return f"(({t})(0 - ({u}){a}))" if e.lanes == 1 else f"as_{t}(-as_{u}({bare(a)}))"
+        return f"(({t})(0 - ({u}){a}))" if e.lanes == 1 else f"{self.c.vectors.bits(t)}(-{self.c.vectors.bits(u)}({bare(a)}))"
 
     def _binary(self, e: loops.Binary) -> str:
         if e.op in _COMPARISONS or e.op in ("&&", "||"):
@@ -164,7 +171,8 @@ class Expressions(Indexing):
             return f"({a} {op} {b})" if width > 1 or dtype.bits >= 32 else f"(({t})({a} {op} {b}))"
         if width == 1:
             return f"(({t}){operation(op, _bits(a, f'({t})', f'({u})'), _bits(b, f'({t})', f'({u})'))})"
-        return f"as_{t}{operation(op, _bits(a, f'as_{t}', f'as_{u}'), _bits(b, f'as_{t}', f'as_{u}'))}"
+        signed, unsigned = self.c.vectors.bits(t), self.c.vectors.bits(u)
+        return f"{signed}{operation(op, _bits(a, signed, unsigned), _bits(b, signed, unsigned))}"
 
     def _divide(self, e: loops.Binary) -> str:
         a, b = self.value(e.a), self.value(e.b)
@@ -195,11 +203,13 @@ class Expressions(Indexing):
         of = e.args[0].dtype
         text = self._apply(e.fn, of, e.lanes, [self.value(a) for a in e.args])
         if e.dtype == BOOL and of.is_float and e.lanes > 1:
-            return f"convert_char{e.lanes}({text})"
+            return self._masked(8, e.lanes, text)
         return text
 
     def _apply(self, fn: str, of: DType, width: int, args: list[str]) -> str:
         """An intrinsic on values of type `of`."""
+        if width > 1 and of != BOOL and self.c.vectors.lanewise:
+            return self._for_each_lane(fn, of, width, args)
         tables = {"f": (self.c.floats,), "i": (self.c.integers,), "u": (self.c.unsigneds, self.c.integers),
                   "b": (self.c.booleans,)}[of.kind]
         row = next((table[fn] for table in tables if fn in table), None)
@@ -211,12 +221,23 @@ class Expressions(Indexing):
             row += "(" + ", ".join(f"{{{k}}}" for k in range(len(args))) + ")"
             args = [bare(a) for a in args]
         row = re.sub(r"@(\w+)", lambda m: self.preamble.helper(m[1], of, width), row)
-        row = row.replace("ONE", self.c.constant(1, of) if width == 1 else f"({t})({self.c.constant(1, of)})")
-        row = row.replace("AS", f"({t})" if width == 1 else f"as_{t}")
+        row = row.replace("ONE", self.c.constant(1, of) if width == 1 else self.c.vectors.made(t, [self.c.constant(1, of)]))
+        row = row.replace("AS", f"({t})") if width == 1 else row.replace("AS", self.c.vectors.bits(t))
         text = row.format(*args)
         if of.kind == "b" and width == 1:
             return f"({text} & 1)"
         return text if fn in _PREDICATES else self._half(text, of, width)
+
+    def _for_each_lane(self, fn: str, of: DType, width: int, args: list[str]) -> str:
+        """An intrinsic that is a function of scalars, on vectors; what is true or not becomes a mask of bytes."""
+        t, lane = self.c.vector(of, width), self.c.vectors.lane
+        one = [bare(self._apply(fn, of, 1, [lane(x, k) for x in "abc"[:len(args)]])) for k in range(width)]
+        predicate = fn in _PREDICATES
+        result = self.c.mask(8, width) if predicate else t
+        body = f"return {self.c.vectors.made(result, [f'-({x})' for x in one] if predicate else one)};"
+        word = f"{fn}_{of.name}" if of.is_half else fn
+        name = self.preamble.define(f"polytc_each_{word}_{self.c.word(of, width)}", result, t, body, len(args))
+        return f"{name}({', '.join(map(bare, args))})"
 
     def _half(self, text: str, dtype: DType, width: int) -> str:
         """A result of arithmetic on halves, done in float, rounded; other results as they are."""
@@ -232,29 +253,29 @@ class Expressions(Indexing):
             zero = self.c.constant(0, of)
             if width == 1:
                 return f"({self.value(e.a)} != {zero})"
-            text = f"({self.value(e.a)} != ({self.c.vector(of, width)})({zero}))"
-            return text if self.c.value_bits(of) == 8 else f"convert_char{width}({bare(text)})"
+            text = f"({self.value(e.a)} != {self.c.vectors.made(self.c.vector(of, width), [zero])})"
+            return text if self.c.value_bits(of) == 8 else self._masked(8, width, text)
         if intervals.is_index(e.a) and not to.is_half:
-            return f"({t}){self.index(e.a)}" if width == 1 else f"convert_{t}({self.index(e.a)})"
+            return f"({t}){self.index(e.a)}" if width == 1 else self.c.vectors.convert(t, self.index(e.a))
         a = self.value(e.a)
         if of == BOOL and width > 1:
-            return f"convert_{t}({a} & (char)1)"
+            return self.c.vectors.convert(t, f"{a} & (char)1")
         if of.is_float and to.is_int:
             return self._float_to_int(bare(a), of, to, width)
         if self.c.vector(of, width) != t:
-            a = f"({t}){a}" if width == 1 else f"convert_{t}({bare(a)})"
+            a = f"({t}){a}" if width == 1 else self.c.vectors.convert(t, bare(a))
         return self._half(a, to, width)
 
     def _float_to_int(self, a: str, of: DType, to: DType, width: int) -> str:
         """Towards zero; a value outside of the type goes through a wider one first, as C compilers do for numpy."""
         if to.name == "u64":
             return f"{self.preamble.helper('toulong', of, width)}({a})"
-        through = self.c.scalar(I64 if to.name == "u32" else I32 if to.bits < 32 else to)
-        target = self.c.scalar(to)
+        wider = I64 if to.name == "u32" else I32 if to.bits < 32 else to
+        through, target = self.c.scalar(wider), self.c.scalar(to)
         if width == 1:
             return f"({target})({a})" if through == target else f"({target})({through})({a})"
-        first = f"convert_{through}{width}({a})"
-        return first if through == target else f"convert_{target}{width}({first})"
+        first = self._converted(wider, width, a)
+        return first if through == target else self._converted(to, width, first)
 
     def _select(self, e: loops.Select) -> str:
         cond = e.cond.a if isinstance(e.cond, loops.Broadcast) else e.cond
@@ -264,7 +285,8 @@ class Expressions(Indexing):
             return f"(({self.c.scalar(e.dtype)}){text})" if e.lanes == 1 and e.dtype.is_int and e.dtype.bits < 32 else text
         if vector_lanes.has_load(e.a) or vector_lanes.has_load(e.b):
             return self._by_lane(e)
-        return f"select({bare(self.value(e.b))}, {bare(self.value(e.a))}, {bare(self.mask(cond, self.c.value_bits(e.dtype)))})"
+        mask, a, b = self.mask(cond, self.c.value_bits(e.dtype)), self.value(e.a), self.value(e.b)
+        return self.c.vectors.choose(bare(mask), bare(a), bare(b))
 
     # ---- memory and reductions
 
@@ -277,14 +299,14 @@ class Expressions(Indexing):
             if e.lanes > 1:
                 return whole
             assert isinstance(last, loops.Const), "opencl: a lane of a private vector has a number"
-            return f"{whole}.{self.c.component(int(last.value) % place.lanes)}"
+            return self.c.vectors.lane(whole, int(last.value) % place.lanes)
         if e.lanes == 1:
             if place.half:
                 return place.load_half(self.flat(e.buffer, e.indices), 1)
             element = self.memory.element(self, e.buffer, e.indices)
             return f"({element} != 0)" if e.dtype == BOOL else element
         text = self.memory.load_vector(self, e)
-        return f"({text} != (uchar{e.lanes})(0))" if e.dtype == BOOL else text
+        return f"({text} != {self.c.vectors.made(self.c.byte(e.lanes), ['0'])})" if e.dtype == BOOL else text
 
     def _reduce(self, e: loops.Reduce) -> str:
         dtype, width = e.a.dtype, e.a.lanes
@@ -293,18 +315,18 @@ class Expressions(Indexing):
             return a
         if dtype == BOOL:
             if e.op == "^":
-                return f"(({' ^ '.join(f'({a}).{self.c.component(k)}' for k in range(width))}) & 1)"
-            return f"{'any' if e.op in ('+', '|', 'max') else 'all'}({a})"
+                return f"(({' ^ '.join(self.c.vectors.lane(f'({a})', k) for k in range(width))}) & 1)"
+            return self.c.vectors.test(e.op not in ("+", "|", "max"), a)
         words = {"+": "sum", "*": "product", "&": "and", "|": "or", "^": "xor"}
         t = self.c.vector(dtype, width)
         half = self.c.vector(dtype, width // 2)
         if width == 2:
-            body = f"return {bare(self.combine(e.op, dtype, 1, 'a.s0', 'a.s1'))};"
+            body = f"return {bare(self.combine(e.op, dtype, 1, *(self.c.vectors.lane('a', k) for k in range(2))))};"
         else:
-            folded = self.combine(e.op, dtype, width // 2, "a.lo", "a.hi")
+            folded = self.combine(e.op, dtype, width // 2, *(self.c.vectors.half("a", last) for last in (False, True)))
             inner = self._reduce_name(e.op, dtype, width // 2)
             body = f"{half} h = {bare(folded)}; return {inner}(h);"
-        name = f"polytc_reduce_{words.get(e.op, e.op)}_{t}"
+        name = f"polytc_reduce_{words.get(e.op, e.op)}_{self.c.word(dtype, width)}"
         return f"{self.preamble.define(name, self.c.scalar(dtype), t, body)}({a})"
 
     def _reduce_name(self, op: str, dtype: DType, width: int) -> str:
@@ -315,7 +337,7 @@ class Expressions(Indexing):
 
 def _bits(text: str, signed: str, unsigned: str) -> str:
     """A signed value as an unsigned one; what was computed unsigned is so again. signed, unsigned: casts, or functions."""
-    function = signed.startswith("as_")
+    function = not signed.startswith("(")
     head, end = (signed, len(text)) if function else (f"({signed}", len(text) - 1)
     inner = text[len(head):end]
     if text.startswith(f"{head}({unsigned}") and is_whole(inner):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from polytc import errors
 from polytc.codegen import intervals, loops, vector_lanes
+from polytc.program.scalars import I32, I64
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.text import PREFIX, add, bare, factor, operand
 
@@ -35,16 +36,17 @@ class Indexing:
         if e in self.known:
             return self.known[e]
         if not intervals.is_index(e):
-            return f"({self.itype}){self.value(e)}" if e.lanes == 1 else f"convert_{self.itype}{e.lanes}({self.value(e)})"
+            return f"({self.itype}){self.value(e)}" if e.lanes == 1 else \
+                self.c.vectors.convert(self._type(e.lanes), self.value(e))
         match e:
             case loops.Var():
                 return self.spell(e.name)
             case loops.Const():
                 text = str(int(e.value)) if e.value >= 0 else f"({int(e.value)})"
-                return text if e.lanes == 1 else f"({self.itype}{e.lanes})({text})"
+                return text if e.lanes == 1 else self.c.vectors.made(self._type(e.lanes), [text])
             case loops.Ramp() | loops.Broadcast():
                 parts = [bare(self.index(vector_lanes.lane(e, k))) for k in range(e.lanes)]
-                return f"({self.itype}{e.lanes})({', '.join(parts) if isinstance(e, loops.Ramp) else parts[0]})"
+                return self.c.vectors.made(self._type(e.lanes), parts if isinstance(e, loops.Ramp) else parts[:1])
             case loops.Unary():
                 return f"(-{self.index(e.a)})"
             case loops.Call():
@@ -55,7 +57,7 @@ class Indexing:
                 return self._floor_index(e)
             case loops.Binary(op="//" | "%"):
                 parts = [bare(self.index(vector_lanes.lane(e, k))) for k in range(e.lanes)]
-                return f"({self.itype}{e.lanes})({', '.join(parts)})"
+                return self.c.vectors.made(self._type(e.lanes), parts)
             case loops.Binary(op="+") if (taken := _negated(e.b)) is not None:
                 return add("-", self.index(e.a), self.index(taken))
             case loops.Binary(op="+") if (taken := _negated(e.a)) is not None:
@@ -64,6 +66,9 @@ class Indexing:
                 return add(e.op, self.index(e.a), self.index(e.b))
             case _:
                 raise AssertionError(e)
+
+    def _type(self, lanes: int) -> str:
+        return self.c.vector(I32 if self.itype == "int" else I64, lanes)
 
     def _exact(self, text: str, width: int) -> str:
         """min and max are overloaded: a literal must have the index type."""

@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from polytc.program.scalars import DType
+from polytc.targets.ctext.vectors import NoVectors, Vectors
 
 
 @dataclass(frozen=True)
 class Language:
     """name: for messages. lanes: the widths of its vectors, 1 among them.
 
-    scalar, vector, unsigned, mask, constant, value_bits, component: see opencl/types.py. floats, integers, unsigneds, booleans:
+    scalar, vector, unsigned, mask, constant, value_bits: see opencl/types.py. floats, integers, unsigneds, booleans:
     intrinsics, see ctext/intrinsics.py. helpers: functions that the preamble has in place of those of ctext/preamble.py.
     limits: 'min' and 'max' of index arithmetic are functions of the language. words: functions that helpers call, by name.
+    byte: an element of an array of bools. function: what the head of a helper begins with. vectors: how they are written.
     """
 
     name: str
@@ -25,7 +27,6 @@ class Language:
     mask: Callable[[int, int], str]
     constant: Callable[[int | float | bool, DType], str]
     value_bits: Callable[[DType], int]
-    component: Callable[[int], str]
     floats: Mapping[str, str]
     integers: Mapping[str, str]
     unsigneds: Mapping[str, str]
@@ -33,3 +34,10 @@ class Language:
     helpers: Mapping[str, tuple[int, str]]
     limits: bool = True
     words: Mapping[str, str] = field(default_factory=dict)
+    byte: Callable[[int], str] = lambda lanes: "uint8_t"
+    function: str = "static inline"
+    vectors: Vectors = field(default_factory=NoVectors)
+
+    def word(self, dtype: DType, lanes: int) -> str:
+        """The type of a vector as a part of a name."""
+        return self.vector(dtype, lanes).replace(" ", "_")

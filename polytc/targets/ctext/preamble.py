@@ -69,7 +69,7 @@ class Preamble:
 
     def helper(self, name: str, dtype: DType, lanes: int) -> str:
         """The C name of function `name` on values of the type; its text is added."""
-        spelled = f"polytc_{name}_{self.c.vector(dtype, lanes)}"
+        spelled = f"polytc_{name}_{self.c.word(dtype, lanes)}"
         if spelled not in self._texts:
             text = self._scalar(name, spelled, dtype) if lanes == 1 else self._lanewise(name, spelled, dtype, lanes)
             for called in re.findall(r"\w+(?=\()", text):
@@ -82,8 +82,8 @@ class Preamble:
         """'min', 'max', or 'floordiv' and 'mod' by a positive number, of index arithmetic."""
         spelled = f"polytc_{name}_index"
         body = _INDEX[name]
-        spelled += "" if ctype == "int" else f"_{ctype}"
-        self._texts.setdefault(spelled, _function(spelled, ctype, 2, body.replace("{T}", ctype)))
+        spelled += "" if ctype == "int" else f"_{ctype}".replace(" ", "_")
+        self._texts.setdefault(spelled, self._function(spelled, ctype, 2, body.replace("{T}", ctype)))
         return spelled
 
     def add(self, spelled: str, text: str) -> str:
@@ -91,15 +91,18 @@ class Preamble:
         self._texts.setdefault(spelled, text)
         return spelled
 
-    def define(self, spelled: str, result: str, argument: str, body: str) -> str:
-        """A function of one argument `a` with a given body."""
-        self._texts.setdefault(spelled, _function(spelled, result, 1, body, argument))
+    def define(self, spelled: str, result: str, argument: str, body: str, arity: int = 1) -> str:
+        """A function of arguments `a`, `b`, `c` of one type with a given body."""
+        self._texts.setdefault(spelled, self._function(spelled, result, arity, body, argument))
         return spelled
 
     def shuffle(self, dtype: DType, lanes: int, order: Sequence[int]) -> str:
         """The lanes `order` of two vectors, those of the second one counted on from the first's."""
         argument, result = self.c.vector(dtype, lanes), self.c.vector(dtype, len(order))
-        spelled = f"polytc_shuffle_{argument}_{''.join(_DIGITS[i] for i in order)}"
+        spelled = f"polytc_shuffle_{self.c.word(dtype, lanes)}_{''.join(_DIGITS[i] for i in order)}"
+        if self.c.vectors.lanewise:
+            parts = [self.c.vectors.lane("ab"[i // lanes], i % lanes) for i in order]
+            return self.define(spelled, result, argument, f"return {self.c.vectors.made(result, parts)};", 2)
         mask, numbers = f"u{self.c.mask(self.c.value_bits(dtype), len(order))}", ", ".join(map(str, order))
         # PoCL's shuffle2, like a vector put together from lanes, becomes an instruction for each lane of some
         self._texts.setdefault(spelled, f"""\
@@ -126,25 +129,24 @@ static inline {result} {spelled}(const {argument} a, const {argument} b)
         words = {"T": t, "F": t, "U": self.c.unsigned(dtype) if dtype.is_int else t, "BITS": str(dtype.bits)}
         words["NEG"] = f"({t})(0 - ({words['U']})a)"
         words |= {d.name.upper(): self.c.scalar(d) for d in (I64, U64, U32, F32)}
-        return _function(spelled, words["U64"] if name == "toulong" else t, arity, _substitute(body, words), t)
+        return self._function(spelled, words["U64"] if name == "toulong" else t, arity, _substitute(body, words), t)
 
     def _lanewise(self, name: str, spelled: str, dtype: DType, lanes: int) -> str:
         arity, t = (definitions.function(name, self.c, dtype) or _SCALAR[name])[0], self.c.vector(dtype, lanes)
-        if name in _VECTOR:
-            return _function(spelled, t, arity, _VECTOR[name])
+        if name in _VECTOR and not self.c.vectors.lanewise:
+            return self._function(spelled, t, arity, _VECTOR[name])
         one = self.helper(name, dtype, 1)
-        calls = [f"{one}({', '.join(f'{x}.{self.c.component(k)}' for x in 'abc'[:arity])})" for k in range(lanes)]
-        result = f"ulong{lanes}" if name == "toulong" else t
-        return _function(spelled, result, arity, f"return ({result})({', '.join(calls)});", t)
+        calls = [f"{one}({', '.join(self.c.vectors.lane(x, k) for x in 'abc'[:arity])})" for k in range(lanes)]
+        result = self.c.vector(U64, lanes) if name == "toulong" else t
+        return self._function(spelled, result, arity, f"return {self.c.vectors.made(result, calls)};", t)
+
+    def _function(self, name: str, result: str, arity: int, body: str, argument: str | None = None) -> str:
+        args = ", ".join(f"{argument or result} {x}" for x in "abc"[:arity])
+        return f"{self.c.function} {result} {name}({args})\n{{\n{_lines(body)}\n}}\n"
 
 
 def _substitute(body: str, words: dict[str, str]) -> str:
     return re.sub(r"\b(T|F|U|BITS|NEG|I64|U64|U32|F32)\b", lambda m: words[m[0]], body)
-
-
-def _function(name: str, result: str, arity: int, body: str, argument: str | None = None) -> str:
-    args = ", ".join(f"{argument or result} {x}" for x in "abc"[:arity])
-    return f"static inline {result} {name}({args})\n{{\n{_lines(body)}\n}}\n"
 
 
 def _lines(body: str) -> str:

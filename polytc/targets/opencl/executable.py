@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
+from polytc.codegen import launch_order
 from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Bound, BoundRun, Launch, Types
 from polytc.machine import ALIGNMENT
 from polytc.native import call_arguments
 from polytc.program import extents
 from polytc.program import sizes as formulas
-from polytc.targets.opencl import launch_order
 from polytc.targets.opencl.driver import devices, programs
 from polytc.targets.opencl.driver.devices import Device
 from polytc.targets.opencl.driver.session import Session, session

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from polytc.targets.ctext import intrinsics
 from polytc.targets.ctext.language import Language
-from polytc.targets.opencl import types
+from polytc.targets.opencl import types, vectors
 
 OPENCL = Language("OpenCL C", types.LANES, types.scalar, types.vector, types.unsigned, types.mask, types.constant,
-                  types.value_bits, types.component, intrinsics.FLOAT, intrinsics.INTEGER, intrinsics.UNSIGNED, intrinsics.BOOL,
-                  {})
+                  types.value_bits, intrinsics.FLOAT, intrinsics.INTEGER, intrinsics.UNSIGNED, intrinsics.BOOL,
+                  {}, byte=types.byte, vectors=vectors.OpenCLVectors())

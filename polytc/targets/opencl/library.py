@@ -5,28 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polytc.codegen import loops
-from polytc.machine import ALIGNMENT, Machine
-from polytc.targets.ctext.library import Library, Part, commented
+from polytc.machine import Machine
+from polytc.targets.ctext import launched
+from polytc.targets.ctext.library import Library, Part
 from polytc.targets.ctext.preamble import Preamble
-from polytc.targets.opencl.emit import DOUBLES, build_options, uses_double, written
+from polytc.targets.opencl.emit import before, build_options, written
 from polytc.targets.opencl.language import OPENCL
 
 
 def library(parts: Sequence[Part], machine: Machine) -> Library:
     """One text of all parts; raises what `emit` raises."""
-    preamble, texts, launches = Preamble(OPENCL), [], []
-    local_bytes: dict[str, int] = {}
-    aligned = False
-    for part in parts:
-        _, writers = written(part.module, machine, preamble, part.named, part.notes)
-        launches.append(tuple(w.launch for w in writers))
-        local_bytes |= {w.entry: w.local_bytes for w in writers}
-        aligned = aligned or any(w.places.needs_alignment for w in writers)
-        texts += [commented(part, w.lines, first=n == 0) for n, w in enumerate(writers)]
-    modules = [p.module for p in parts]
-    doubles = any(map(uses_double, modules))
-    build = build_options(loops.Module("all", (), (), (), tuple(k for m in modules for k in m.kernels)))
-    head = [DOUBLES] if doubles else []
-    head += [str(preamble)] if str(preamble) else []
-    return Library("\n".join([*head, *texts]), tuple(launches), local_bytes, build, doubles, ALIGNMENT if aligned else 0)
+    preamble = Preamble(OPENCL)
+    return launched.library(parts, lambda p: written(p.module, machine, preamble, p.named, p.notes)[1], build_options,
+                            lambda _, doubles: before(preamble, doubles))

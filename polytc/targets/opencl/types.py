@@ -38,11 +38,6 @@ def memory(dtype: DType, space: str) -> str:
 _STORED = {"f16": "half", "bf16": "ushort"}
 
 
-def memory_bytes(dtype: DType, space: str) -> int:
-    """Bytes of an element of a buffer in `space`."""
-    return 4 if dtype.is_half and space != "global" else dtype.bytes
-
-
 def value_bits(dtype: DType) -> int:
     """Bits of one lane of a value, which is also the width of the mask that comparing two such vectors gives."""
     return 32 if dtype.is_half else dtype.bits
@@ -64,9 +59,9 @@ def constant(value: int | float | bool, dtype: DType) -> str:
     return literal(value, dtype, scalar(dtype), "L")
 
 
-def component(k: int) -> str:
-    """The name of lane `k` of a vector: 's0' to 'sf'."""
-    return f"s{k:x}"
+def byte(lanes: int) -> str:
+    """An element of an array of bools."""
+    return "uchar" if lanes == 1 else f"uchar{lanes}"
 
 
 _TYPES = """

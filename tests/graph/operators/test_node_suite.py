@@ -14,8 +14,10 @@ from onnx import numpy_helper
 from onnx.reference.ops import op_pool_common
 
 import polytc
+from polytc.codegen.target import Target
 from polytc.errors import CompileError
 from polytc.graph.operators.table import TABLE
+from tests import cuda_here
 
 POOL = op_pool_common.pool
 
@@ -77,7 +79,7 @@ def as_array(value: Any) -> np.ndarray:
     return np.asarray(numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value)
 
 
-def run(case: Any, target: str) -> None:
+def run(case: Any, target: str | Target) -> None:
     for inputs, outputs in case.data_sets:
         graph = polytc.load_onnx(case.model, strict=True)
         names = {v.name for v in graph.inputs}
@@ -90,19 +92,19 @@ def run(case: Any, target: str) -> None:
                                        err_msg=case.name)
 
 
-TARGETS = ["evaluate", *(pytest.param(t, marks=pytest.mark.long) for t in ("cpu", "interp", "opencl"))]
+TARGETS = ["evaluate", *(pytest.param(t, marks=pytest.mark.long) for t in ("cpu", "interp", "opencl", "cuda"))]
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_official_node_tests(cases: list[Any], targets: tuple[str, ...], target: str) -> None:
-    if target not in ("evaluate", *targets):
+    if target not in ("evaluate", "cuda", *targets) or target == "cuda" and cuda_here.COMPILER is None:
         pytest.skip(f"{target} does not run here")
     outcome: Counter[str] = Counter()
     for case in cases:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                run(case, target)
+                run(case, cuda_here.CompiledCuda() if target == "cuda" else target)
                 outcome["passed"] += 1
             except CompileError as refusal:
                 outcome["refused" if any(reason in str(refusal) for reason in REASONS) else f"{case.name}: {refusal}"] += 1

@@ -41,7 +41,7 @@ def test_functions_take_and_give_vectors_of_their_type(name: str, lanes: int) ->
     ("bf16", 1, "as_float((uint)X[k] << 16)", "X[k] = (ushort)(as_uint(v) >> 16);"),
     ("bf16", 4, "as_float4(convert_uint4(vload4(0, X + k)) << 16)", "vstore4(convert_ushort4(as_uint4(v) >> 16), 0, X + k);")])
 def test_halves_in_memory(half: str, lanes: int, load: str, store: str) -> None:
-    place = Place("X", "half" if half == "f16" else "ushort", "__global", 0, half=half)
+    place = Place("X", "half" if half == "f16" else "ushort", "global", 0, half=half)
     assert (place.load_half("k", lanes), place.store_half("k", lanes, "v")) == (load, store)
 
 

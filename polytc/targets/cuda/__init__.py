@@ -1,0 +1,1 @@
+"""The target CUDA: C for NVIDIA's GPUs, which HIP takes for AMD's, too."""

@@ -1,0 +1,30 @@
+"""CUDA C as a dialect of C: C++ with functions of vectors that are called for each lane."""
+
+from __future__ import annotations
+
+from polytc.targets.ctext import half_bits, intrinsics, plain_rows
+from polytc.targets.ctext.language import Language
+from polytc.targets.cuda import types, vectors
+
+DEVICE = "static __device__ inline"
+
+
+def _instruction(text: str, ctype: str, line: str) -> str:
+    """The function with NVIDIA's instruction for it where the compiler is NVIDIA's. line: `bits` or `a` -> `r`."""
+    head, body = text.split("{\n", 1)
+    return f"{head}{{\n#ifdef __CUDA_ARCH__\n    {ctype} r;\n    {line}\n    return r;\n#else\n{body.rstrip()[:-1]}#endif\n}}\n"
+
+
+_PLAIN = half_bits.words(DEVICE, "unsigned short", "unsigned int")
+
+WORDS = {
+    **_PLAIN,
+    "polytc_half": _instruction(_PLAIN["polytc_half"], "unsigned short",
+                                'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(a));'),
+    "polytc_of_half": _instruction(_PLAIN["polytc_of_half"], "float", 'asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));'),
+}
+"""Functions between floats and the bits of halves."""
+
+CUDA = Language("CUDA C", types.LANES, types.scalar, types.vector, types.unsigned, types.mask, types.constant, types.value_bits,
+                plain_rows.FLOAT, plain_rows.INTEGER, plain_rows.UNSIGNED, intrinsics.BOOL, plain_rows.HELPERS, limits=False,
+                words=WORDS, byte=types.byte, function=DEVICE, vectors=vectors.CudaVectors())

@@ -1,0 +1,167 @@
+"""Exported CUDA and HIP folders: what they say, and what they compute on the processor, behind runtime/cuda_runtime.h."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import polytc
+from polytc.export import bundle, cuda
+from polytc.graph import ahead
+from polytc.machine import DEVICES
+from polytc.targets.cuda.target import CudaTarget
+from tests import cuda_here
+from tests.c_here import SENSE, TRAPS
+from tests.export import exported
+from tests.export.test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, padded_convolution, random
+
+pytestmark = pytest.mark.skipif(cuda_here.COMPILER is None, reason="there is no C++ compiler")
+RUNTIME = Path(cuda_here.__file__).parent / "targets/cuda/runtime"
+DIALECTS = pytest.mark.parametrize("dialect", [cuda.CUDA, cuda.HIP], ids=["cuda", "hip"])
+
+
+def write(text: str, to: Path, name: str = "", dialect: cuda.Dialect = cuda.CUDA, machine: str = "nvidia-sm90",
+          **arguments: Any) -> Path:
+    target = CudaTarget(DEVICES[machine])
+    cuda.write(bundle.of_program(polytc.build(text, **arguments), target, name), target.machine, to, dialect)
+    return to
+
+
+def built(folder: Path, name: str) -> None:
+    """The host and its kernels behind the runtime of the tests, main.c by the compiler of C."""
+    (source,) = [p for p in folder.iterdir() if p.suffix in (".cu", ".hip")]
+    text = source.read_text()
+    rows = "".join(f"    {{(const void *){m[2]}, polytc_launch_{m[2]}}},\n" for m in cuda_here.KERNEL.finditer(text))
+    (folder / "all.cpp").write_text(f'#include "{source.name}"\n{cuda_here.callers(text)}\n'
+                                    f"const polytc_kernel polytc_kernels[] = {{\n{rows}    {{NULL, NULL}}\n}};\n")
+    subprocess.run([exported.CC, *exported.STRICT, "-c", "main.c", "-o", "main.o"], cwd=folder, check=True)
+    flags = [*cuda_here.STRICT, *SENSE, *TRAPS]
+    subprocess.run([cuda_here.COMPILER, *flags, "-I", RUNTIME, "all.cpp", "main.o", "-o", "run"], cwd=folder, check=True)
+
+
+def run(folder: Path, name: str, inputs: Sequence[np.ndarray], sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    built(folder, name)
+    return exported.outputs(folder, name, inputs, sizes)
+
+
+@DIALECTS
+def test_a_padded_convolution(dialect: cuda.Dialect, tmp_path: Path) -> None:
+    x, w = random(1, 8, 14, 14), random(16, 8, 3, 3, seed=1)
+    folder = write(CONV, tmp_path, "conv3x3", dialect, shapes=CONV_SHAPES)
+    exported.agree(run(folder, "conv3x3", [x, w]), [padded_convolution(x, w)])
+
+
+@pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a", "mali", "intel-xe"])
+def test_a_normalisation(machine: str, tmp_path: Path) -> None:
+    x, g = random(37, 53), random(53, seed=1)
+    folder = write(LAYERNORM, tmp_path, machine=machine, shapes={"X": x.shape, "G": g.shape})
+    y = x.astype(np.float64) - x.mean(axis=1, dtype=np.float64, keepdims=True)
+    expected = y / np.sqrt((y * y).mean(axis=1, keepdims=True) + 1e-5) * g
+    exported.agree(run(folder, "layernorm", [x, g]), [expected])
+    assert json.loads((folder / "layernorm.json").read_text())["made_for"] == machine
+
+
+def test_sizes_that_are_not_fixed_are_arguments(tmp_path: Path) -> None:
+    folder = write(OPEN, tmp_path, shapes={"X": ("N", "M"), "W": ("M", "K")})
+    built(folder, "layers")
+    for n, m, k in ((37, 19, 5), (3, 2, 70), (130, 64, 96)):
+        x, w = random(n, m), random(m, k, seed=1)
+        e = np.exp((x @ w).astype(np.float64))
+        found = exported.outputs(folder, "layers", [x, w], {"N": n, "M": m, "K": k})
+        exported.agree(found, [e / e.sum(axis=1, keepdims=True)], 1e-4)
+    done = subprocess.run(["./run", ".", "0", "1", "1"], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, "is no size" in done.stderr) == (1, True)
+
+
+@DIALECTS
+def test_launches_in_loops_of_the_host(dialect: cuda.Dialect, tmp_path: Path) -> None:
+    text = """def heat(inout f32[N,M] A) -> (A) {
+        for t in 0:7 {
+            B[i,j] = (A[i-1,j] + A[i+1,j] + A[i,j-1] + A[i,j+1]) / 4    where i in 1:N-1, j in 1:M-1
+            A[i,j] = B[i,j]                                             where i in 1:N-1, j in 1:M-1
+        }
+    }"""
+    folder = write(text, tmp_path, dialect=dialect, shapes={"A": ("N", "M")})
+    a = random(70, 150)
+    expected = a.astype(np.float64)
+    for _ in range(7):
+        expected[1:-1, 1:-1] = (expected[:-2, 1:-1] + expected[2:, 1:-1] + expected[1:-1, :-2] + expected[1:-1, 2:]) / 4
+    exported.agree(run(folder, "heat", [a], {"N": 70, "M": 150}), [expected])
+    assert '"for": "t"' in (folder / "heat.json").read_text()
+
+
+def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
+    text = """def many(f16[N] H, i8[N] Q, f64[N] D, bool[N] B) -> (P, R, S, T) {
+        P[i] = H[i] * f16(1.0009765625)
+        R[i] = B[i] && Q[i] > 3
+        S[i] = D[i] * 0.5 + Q[i]
+        T[i] = min(Q[i] * Q[i] // 3, abs(Q[i]))
+    }"""
+    r = np.random.default_rng(2)
+    h = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    n = h.size
+    q, d, b = r.integers(-128, 128, n).astype(np.int8), r.standard_normal(n), r.integers(0, 2, n).astype(bool)
+    folder = write(text, tmp_path, shapes={"H": (n,), "Q": (n,), "D": (n,), "B": (n,)})
+    found = run(folder, "many", [h, q, d, b])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found["P"], h * np.float16(1.0009765625))
+        np.testing.assert_array_equal(found["R"], b & (q > 3))
+        np.testing.assert_array_equal(found["S"], d * 0.5 + q)
+        np.testing.assert_array_equal(found["T"], np.minimum(q * q // np.int8(3), np.abs(q)))
+
+
+@pytest.mark.parametrize("name", ["main", "exp", "int", "threadIdx", "2 bad */ name", "size_t", "cudaMalloc", "dim3"])
+def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
+    folder = write("exp[i] = self[i] + stream[i] * f32x4[i]", tmp_path, name,
+                   shapes=dict.fromkeys(("self", "stream", "f32x4"), (5,)))
+    (own,) = (p.stem for p in folder.glob("*.h"))
+    a, b, c = random(5), random(5, seed=1), random(5, seed=2)
+    exported.agree(run(folder, own, [a, b, c]), [a + b * c])
+
+
+@DIALECTS
+def test_a_model_with_hostile_names(dialect: cuda.Dialect, tmp_path: Path) -> None:
+    r = np.random.default_rng(3)
+    constants = {"w": r.standard_normal((8, 3, 3, 3)).astype(np.float32), "v": r.standard_normal((512, 6)).astype(np.float32)}
+    n = helper.make_node
+    nodes = [n("Conv", ["x*/\n", "w"], ["ç"], pads=[1, 1, 1, 1], name='*/ "conv" \\'), n("HardSwish", ["ç"], ["double"]),
+             n("Flatten", ["double"], ["f"]), n("MatMul", ["f", "v"], ["p"]), n("Softmax", ["p"], ["y*/\n"], axis=-1),
+             n("Identity", ["x*/\n"], ["int"])]
+    outputs = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in ("y*/\n", "int", "double")]
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x*/\n", TensorProto.FLOAT, [1, 3, 8, 8])], outputs,
+                              [numpy_helper.from_array(a, name) for name, a in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "net.onnx")
+    loaded, target = polytc.load_onnx(tmp_path / "net.onnx"), CudaTarget()
+    cuda.write(bundle.of_plan(ahead.plan_of(loaded, {}), target, "net"), target.machine, tmp_path / "out", dialect)
+    x = random(1, 3, 8, 8, seed=4)
+    exported.agree(run(tmp_path / "out", "net", [x]), loaded.compile().run(None, {"x*/\n": x}))
+    weights = tmp_path / "out" / "net.weights"
+    whole = weights.read_bytes()
+    for damaged in (whole[:-64], whole + b"\0", whole[:100] + b"\1" + whole[101:]):
+        weights.write_bytes(damaged)
+        done = subprocess.run(["./run", "."], cwd=tmp_path / "out", capture_output=True, text=True)
+        assert (done.returncode, "weights cannot be read" in done.stderr) == (1, True)
+
+
+def test_inputs_that_nothing_reads(tmp_path: Path) -> None:
+    a, b = random(5), random(7, seed=1)
+    folder = write("def f(A[N], B[M]) -> (C) { C[i] = A[i] * M }", tmp_path, shapes={"A": a.shape, "B": b.shape})
+    exported.agree(run(folder, "f", [a, b]), [7 * a])
+
+
+def test_the_description(tmp_path: Path) -> None:
+    folder = write("C[i,j] += A[i,k]*B[k,j]", tmp_path, "mm", shapes={"A": ("M", 64), "B": (64, 96)})
+    found = json.loads((folder / "mm.json").read_text())
+    assert (found["sizes"], found["source"]) == (["M"], "mm.cu")
+    (launch,) = found["launches"]
+    blocks = eval(str(launch["grid"][-1]), {"M": 1000})
+    assert blocks == (1000 + 63) // 64 or blocks * launch["block"][1] >= 1000 // 64
+    assert launch["shared_bytes"] == found["requires"]["local_bytes"] > 0

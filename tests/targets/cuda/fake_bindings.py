@@ -1,0 +1,158 @@
+"""cuda-python's `driver` and `nvrtc` on the processor: the calls that polytc makes, with the values and codes they have there.
+
+"Code" is a library that g++ makes of the text behind blocks_on_cpu.hpp, device memory that of the host, between canaries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests import cuda_here
+
+ROOM = 4096
+ATTRIBUTES = {"MULTIPROCESSOR_COUNT": 4, "MAX_SHARED_MEMORY_PER_BLOCK": 48 << 10, "WARP_SIZE": 32,
+              "MAX_THREADS_PER_BLOCK": 1024, "L2_CACHE_SIZE": 1 << 20,
+              "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0}
+
+
+class FakeDriver:
+    """limit: bytes of the largest array."""
+
+    def __init__(self, devices: int = 1, limit: int = 1 << 30) -> None:
+        self.devices, self.limit = devices, limit
+        self.memory: dict[int, np.ndarray] = {}
+        names = {f"CU_DEVICE_ATTRIBUTE_{n}": n for n in ATTRIBUTES}
+        self.CUdevice_attribute = SimpleNamespace(**names)
+
+    def cuInit(self, flags: int) -> tuple[int]:
+        return (0,)
+
+    def cuDeviceGetCount(self) -> tuple[int, int]:
+        return 0, self.devices
+
+    def cuDeviceGet(self, number: int) -> tuple[int, int]:
+        return (0, number) if number < self.devices else (101, 0)
+
+    def cuDeviceGetName(self, length: int, device: int) -> tuple[int, bytes]:
+        return 0, b"a processor\0".ljust(length, b"\0")
+
+    def cuDeviceGetAttribute(self, attribute: str, device: int) -> tuple[int, int]:
+        return 0, ATTRIBUTES[attribute]
+
+    def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[int, str]:
+        return 0, "context"
+
+    def cuCtxSetCurrent(self, context: str) -> tuple[int]:
+        return (0 if context == "context" else 201,)
+
+    def cuCtxSynchronize(self) -> tuple[int]:
+        return (0,)
+
+    def cuModuleLoadData(self, code: bytes) -> tuple[int, Any]:
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(code)
+            file.flush()
+            return 0, ctypes.CDLL(file.name)
+
+    def cuModuleUnload(self, module: Any) -> tuple[int]:
+        return (0,)
+
+    def cuModuleGetFunction(self, module: Any, name: bytes) -> tuple[int, Any]:
+        try:
+            return 0, module[f"polytc_launch_{name.decode()}"]
+        except AttributeError:
+            return 500, None
+
+    def cuMemAlloc(self, size: int) -> tuple[int, int]:
+        assert size > 0
+        if size > self.limit:
+            return 2, 0
+        block = np.full(size + 2 * ROOM + 256, 0xFF, np.uint8)
+        place = block.ctypes.data + ROOM + -(block.ctypes.data + ROOM) % 256
+        self.memory[place] = block
+        block[place - block.ctypes.data:place - block.ctypes.data + size] = 0xAA
+        block[-8:] = np.frombuffer(np.int64(size).tobytes(), np.uint8)
+        return 0, place
+
+    def cuMemFree(self, place: int) -> tuple[int]:
+        block = self.memory.pop(place)
+        before, size = place - block.ctypes.data, int(block[-8:].view(np.int64)[0])
+        assert (block[:before] == 0xFF).all(), "memory before an array was written"
+        assert (block[before + size:-8] == 0xFF).all(), "memory behind an array was written"
+        return (0,)
+
+    def cuMemcpyHtoD(self, to: int, host: int, size: int) -> tuple[int]:
+        assert to in self.memory
+        ctypes.memmove(to, host, size)
+        return (0,)
+
+    def cuMemcpyDtoH(self, host: int, place: int, size: int) -> tuple[int]:
+        assert place in self.memory
+        ctypes.memmove(host, place, size)
+        return (0,)
+
+    def cuLaunchKernel(self, kernel: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
+                       parameters: int, extra: int) -> tuple[int]:
+        triple = ctypes.c_uint * 3
+        return (719 if kernel(triple(gx, gy, gz), triple(bx, by, bz), ctypes.c_void_p(parameters)) else 0,)
+
+
+class FakeNvrtc:
+    """g++ in NVRTC's place. known: architectures that it has; asked: what it was called with."""
+
+    def __init__(self, known: Sequence[int] = (80, 90)) -> None:
+        self.known, self.asked = list(known), list[bytes]()
+
+    def nvrtcVersion(self) -> tuple[int, int, int]:
+        return 0, 12, 6
+
+    def nvrtcGetNumSupportedArchs(self) -> tuple[int, int]:
+        return 0, len(self.known)
+
+    def nvrtcGetSupportedArchs(self) -> tuple[int, list[int]]:
+        return 0, self.known
+
+    def nvrtcCreateProgram(self, text: bytes, name: bytes, count: int, headers: None, names: None
+                           ) -> tuple[int, dict[str, Any]]:
+        return 0, {"text": text.decode()}
+
+    def nvrtcCompileProgram(self, program: dict[str, Any], count: int, options: list[bytes]) -> tuple[int]:
+        assert count == len(options)
+        self.asked += options
+        text = program["text"]
+        try:
+            program["code"] = cuda_here.library(text + cuda_here.callers(text))
+        except AssertionError as e:
+            program["log"] = str(e).encode()
+            return (6,)
+        return (0,)
+
+    def _size(self, program: dict[str, Any], key: str) -> tuple[int, int]:
+        return 0, len(program.get(key, b""))
+
+    def _get(self, program: dict[str, Any], key: str, buffer: bytes) -> tuple[int]:
+        ctypes.memmove(buffer, program.get(key, b""), len(buffer))
+        return (0,)
+
+    def nvrtcGetProgramLogSize(self, program: dict[str, Any]) -> tuple[int, int]:
+        return self._size(program, "log")
+
+    def nvrtcGetProgramLog(self, program: dict[str, Any], buffer: bytes) -> tuple[int]:
+        return self._get(program, "log", buffer)
+
+    def nvrtcGetPTXSize(self, program: dict[str, Any]) -> tuple[int, int]:
+        return self._size(program, "code")
+
+    def nvrtcGetPTX(self, program: dict[str, Any], buffer: bytes) -> tuple[int]:
+        return self._get(program, "code", buffer)
+
+    nvrtcGetCUBINSize, nvrtcGetCUBIN = nvrtcGetPTXSize, nvrtcGetPTX
+
+    def nvrtcDestroyProgram(self, program: dict[str, Any]) -> tuple[int]:
+        return (0,)
