@@ -51,7 +51,7 @@ def test_a_broken_invariant_names_its_stage(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_unknown_target() -> None:
-    with pytest.raises(errors.TargetError, match="cpu, opencl, c, interp") as info:
+    with pytest.raises(errors.TargetError, match="cpu, opencl, cuda, c, interp") as info:
         compiler.compile_program(CONV, "tpu")
     assert info.value.code == "E502"
 

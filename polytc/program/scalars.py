@@ -33,10 +33,10 @@ class DType:
     def bytes(self) -> int:
         return self.bits // 8
 
-    @cached_property
+    @property
     def numpy(self) -> np.dtype:
         """numpy's type. Raises ArgumentError E403 for bf16 without the package ml_dtypes."""
-        return bfloat16() if self.name == "bf16" else np.dtype(_NUMPY[self.name])
+        return bfloat16() if self.name == "bf16" else _NUMPY[self.name]
 
     @cached_property
     def is_half(self) -> bool:
@@ -78,10 +78,11 @@ DTYPES: dict[str, DType] = {t.name: t for t in (F16, BF16, F32, F64, C64, C128, 
 REAL: dict[str, DType] = {n: t for n, t in DTYPES.items() if not t.is_complex}
 """The types that targets know: complex numbers are pairs of them before that."""
 
-_NUMPY = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
+_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
           "bool": "bool"} | {
     f"{k}{b}": f"{'u' if k == 'u' else ''}int{b}" for k in "iu" for b in (8, 16, 32, 64)}
-_BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
+_NUMPY = {name: np.dtype(numpy) for name, numpy in _NAMES.items() if name != "bf16"}
+_BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NAMES.items()}
 
 
 def named(name: str) -> DType:

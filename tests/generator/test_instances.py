@@ -36,7 +36,7 @@ def test_legal_loops_have_no_conflicts() -> None:
 
 
 @pytest.mark.parametrize(("s", "step", "operands", "expected"), [
-    (STENCIL, "fuse", ("S1", "S2", 1), ("T", "after")),
+    (STENCIL, "fuse", ("S1", "S2"), ("T", "after")),
     (SUMS, "parallel", ("S1", "k"), ("C", "parallel k")),
     (SUMS, "bind", ("S1", {"k": "block.x"}), ("C", "thread0 k")),
     (SEIDEL, "interchange", ("S1", "t", "i"), ("A", "after")),

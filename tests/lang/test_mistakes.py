@@ -78,7 +78,7 @@ CALLS = [
     (lambda: polytc.compile("O[i] = v[i]", shapes={"v": -1}), "E410", "has a name"),
     (lambda: polytc.compile("O[i] = v[i]", dtypes="f32"), "E410", "dtypes={'v': 'f32'}"),
     (lambda: polytc.compile("O[i] = v[i]", dtypes={"v": "flaot32"}), "E410", "did you mean `f32`?"),
-    (lambda: polytc.compile("O[i] = v[i]", target="cuda"), "E502", "write 'opencl'"),
+    (lambda: polytc.compile("O[i] = v[i]", target="vulkan"), "E502", "write 'opencl'"),
     (lambda: polytc.compile("O[i] = v[i]", target="CPU"), "E502", "write 'cpu'"),
     (lambda: polytc.compile("program.ein"), "E410", "read_text()"),
     (lambda: polytc.compile(b"O[i] = v[i]"), "E410", "text.decode()"),

@@ -54,6 +54,9 @@ class Steps:
         known = loopnest.statements(self.body)
         if name in known:
             return name
+        if not isinstance(name, str):
+            raise errors.fail("E707", f"{name!r} is no name of a statement", notes=[
+                f"the statements are {', '.join(known)}", "numbers, such as depth, are given by keyword"])
         updated = update_of(name)
         if updated is not None and (init := initialisation(self.called(updated))) in known:
             return init

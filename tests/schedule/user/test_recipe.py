@@ -193,6 +193,7 @@ def test_what_cannot_be_copied() -> None:
 def test_unknown_names_list_what_there_is() -> None:
     assert "did you mean `S1`?" in refusal(lambda: matmul().tile("s1", i=4), "E707")
     assert "the statements are S1_init, S1" in refusal(lambda: matmul().parallel("X", "i"), "E707")
+    assert "1 is no name of a statement" in refusal(lambda: matmul().fuse("S1_init", 1), "E707")
     assert "the loops around S1 are i, j, k" in refusal(lambda: matmul().parallel("S1", "x"), "E707")
     tiled = matmul().tile("S1", i=4)
     assert "did you mean `i.0`?" in refusal(lambda: tiled.parallel("S1", "i"), "E707")
