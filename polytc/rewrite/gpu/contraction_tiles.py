@@ -108,11 +108,14 @@ def heavy(group: Group) -> int | None:
 
 
 def _element(s: pr.Statement, group: Group, position: int) -> bool:
-    """Does each iteration of the shared loops have an element of its own in the target, and no other loop but a reduction's?"""
+    """Does each iteration of the shared loops have an element of its own in the target, and no other loop but a reduction's,
+    which moves to no other element?"""
     row = [r[position] for r in group.rows]
     forms = [linear(sub) for sub in s.subscripts]
     inner = {r.index for r in group.inner(position)}
     plain = {f.index for f in forms if f is not None}
+    if any(f.coefficient(i) for f in forms if f is not None for i in inner):
+        return False
     whole = (s.op is not None or conditions_on(s, row) == s.where) and tile_conditions.fits(s) and not s.bounds and not s.loops
     return whole and None not in forms and set(row) <= plain and inner == set(reduced_indices(s))
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import polytc
 from polytc import compiler, stages
 from polytc.codegen import loops, traverse
 from polytc.machine import DEVICES
@@ -48,6 +49,25 @@ def test_results(name: str, machine: str, targets: tuple[str, ...]) -> None:
     text, shapes, expected = (PROGRAMS | MORE)[name]
     given = arrays(shapes)
     np.testing.assert_array_equal(run(text, given, OpenCLTarget(DEVICES[machine])), expected(**given))
+
+
+@pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", *SLOW])
+@pytest.mark.parametrize(("text", "einsum"), [
+    ("T[i,j,k+2] += A[i,k]*B[q,k] where k in 1:8, j in 0:12", "ik,qk->ik"),
+    ("T[i,j,k+2] += A[i,k]*C[q,k,j] where k in 1:8", "ik,qkj->ijk")])
+def test_a_loop_that_moves_the_target_is_no_sum(text: str, einsum: str, machine: str, targets: tuple[str, ...]) -> None:
+    """Of an update in place, whose elements one subscript shifts."""
+    whole = f"def f(f32[32,8] A, f32[3,8] B, f32[3,8,12] C, inout f32[32,12,10] T) -> (T) {{ {text} }}"
+    shapes = {"A": (32, 8), "B": (3, 8), "C": (3, 8, 12), "T": (32, 12, 10)}
+    target = OpenCLTarget(DEVICES[machine])
+    compiler.lower_program(stages.build(whole, shapes), target)
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    given = arrays(shapes)
+    added = np.einsum(einsum, given["A"], given["C" if "C[" in text else "B"])
+    expected = given["T"].copy()
+    expected[:, :, 3:10] += added[:, None, 1:] if added.ndim == 2 else added[:, :, 1:]
+    np.testing.assert_array_equal(polytc.run(whole, target=target, **given), expected)
 
 
 @pytest.mark.parametrize("name", ["odd sizes", "padded convolution", "no sum of products", "a part of the operands"])
