@@ -1,5 +1,7 @@
 """The C files of a folder for CPUs, as templates: @NAME@ and the like are filled in by c_host."""
 
+from polytc.export.templates import HEADER_END
+
 HEADER = '''\
 /* @NAME@: C99 by polytc @VERSION@, for a CPU.
  *
@@ -39,14 +41,7 @@ size_t @NAME@_bytes(int number@SIZES@);
  * Loops run in parallel where the code is compiled for OpenMP. */
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@);
 
-/* Frees everything; NULL is allowed. */
-void @NAME@_release(@NAME@ *self);
-
-#ifdef __cplusplus
-}
-#endif
-#endif
-'''
+''' + HEADER_END
 
 CODE = '''\
 @HEAD@

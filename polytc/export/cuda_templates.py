@@ -1,5 +1,7 @@
 """The files of a CUDA or HIP folder, as templates: @NAME@ and the like are filled in by cuda.py; @API@ is `cuda` or `hip`."""
 
+from polytc.export.templates import HEADER_END
+
 HEADER = '''\
 /* @NAME@: @LANGUAGE@ by polytc @VERSION@, for a GPU.
  *
@@ -43,14 +45,7 @@ int @NAME@_enqueue(@NAME@ *self, void *stream@SIZES@, @POINTERS@);
 /* One run on arrays of the host, which are copied to the device and back; 0, or a code. */
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@);
 
-/* Frees everything; NULL is allowed. */
-void @NAME@_release(@NAME@ *self);
-
-#ifdef __cplusplus
-}
-#endif
-#endif
-'''
+''' + HEADER_END
 
 CODE = '''\
 @HEAD@

@@ -1,5 +1,7 @@
 """The C files of an OpenCL folder, as templates: @NAME@ and the like are filled in by opencl_host."""
 
+from polytc.export.templates import HEADER_END
+
 HEADER = '''\
 /* @NAME@: host code for the kernels of @NAME@.cl, in C99 and OpenCL 1.2.
  *
@@ -54,14 +56,7 @@ size_t @NAME@_bytes(const @NAME@ *self, int number);
 cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
                       cl_uint waits, const cl_event *wait_list, cl_event *done);
 
-/* Frees everything; NULL is allowed. */
-void @NAME@_release(@NAME@ *self);
-
-#ifdef __cplusplus
-}
-#endif
-#endif
-'''
+''' + HEADER_END
 
 CODE = '''\
 /* See @NAME@.h. Made by polytc: change the tables together with @NAME@.cl and @NAME@.json. */

@@ -6,6 +6,16 @@ from polytc.codegen import weight_file
 from polytc.export.bundle import Bundle
 from polytc.graph.tools.headers import c_type
 
+HEADER_END = '''\
+/* Frees everything; NULL is allowed. */
+void @NAME@_release(@NAME@ *self);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+'''
+
 COMMON = '''\
  * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, of what is both the
  * file is read and written over; - is no file. Inputs without a file are zeros. Prints the first elements of each output. */

@@ -38,10 +38,10 @@ def violation(schedule: islpy.Schedule, order: islpy.UnionMap, accesses: Accesse
     times = {m.get_tuple_name(islpy.dim_type.in_): m for m in isl.maps(schedule.get_map())}
     leading = {name: _leading(m) for name, m in times.items()}
     for dependence in isl.maps(order):
-        names = [dependence.get_tuple_name(side) for side in (islpy.dim_type.in_, islpy.dim_type.out)]
-        if leading[names[0]] < leading[names[1]] and not _is_prefix(*(leading[n] for n in names)):
+        source, sink = (dependence.get_tuple_name(side) for side in (islpy.dim_type.in_, islpy.dim_type.out))
+        if leading[source][:len(leading[sink])] < leading[sink][:len(leading[source])]:
             continue
-        first, second = (times[n] for n in names)
+        first, second = times[source], times[sink]
         wrong = _backwards(dependence.apply_domain(first).apply_range(second))
         if wrong is None:
             continue
@@ -61,10 +61,6 @@ def _leading(times: islpy.Map) -> list[int]:
             break
         found.append(value.to_python())
     return found
-
-
-def _is_prefix(a: list[int], b: list[int]) -> bool:
-    return a == b[:len(a)]
 
 
 def _witness(pairs: islpy.Map, accesses: Accesses | None) -> Violation | None:

@@ -36,6 +36,27 @@ np.savez(sys.argv[1] + "/out.npz", *(found if isinstance(found, tuple) else (fou
 """
 
 
+MANY = """def many(f16[N] H, i8[N] Q, f64[N] D, bool[N] B) -> (P, R, S, T) {
+    P[i] = H[i] * f16(1.0009765625)
+    R[i] = B[i] && Q[i] > 3
+    S[i] = D[i] * 0.5 + Q[i]
+    T[i] = min(Q[i] * Q[i] // 3, abs(Q[i]))
+}"""
+"""A program over halves, bytes, doubles and booleans."""
+
+
+def many() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Arrays for MANY, all halves among them, and its results."""
+    r = np.random.default_rng(2)
+    h = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    n = h.size
+    q, d, b = r.integers(-128, 128, n).astype(np.int8), r.standard_normal(n), r.integers(0, 2, n).astype(bool)
+    with np.errstate(all="ignore"):
+        expected = {"P": h * np.float16(1.0009765625), "R": b & (q > 3), "S": d * 0.5 + q,
+                    "T": np.minimum(q * q // np.int8(3), np.abs(q))}
+    return {"H": h, "Q": q, "D": d, "B": b}, expected
+
+
 def arguments(folder: Path, name: str) -> list[dict[str, Any]]:
     """What the description says about the arguments."""
     found: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text())["arguments"]

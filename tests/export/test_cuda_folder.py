@@ -99,23 +99,11 @@ def test_launches_in_loops_of_the_host(dialect: cuda.Dialect, tmp_path: Path) ->
 
 
 def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
-    text = """def many(f16[N] H, i8[N] Q, f64[N] D, bool[N] B) -> (P, R, S, T) {
-        P[i] = H[i] * f16(1.0009765625)
-        R[i] = B[i] && Q[i] > 3
-        S[i] = D[i] * 0.5 + Q[i]
-        T[i] = min(Q[i] * Q[i] // 3, abs(Q[i]))
-    }"""
-    r = np.random.default_rng(2)
-    h = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    n = h.size
-    q, d, b = r.integers(-128, 128, n).astype(np.int8), r.standard_normal(n), r.integers(0, 2, n).astype(bool)
-    folder = write(text, tmp_path, shapes={"H": (n,), "Q": (n,), "D": (n,), "B": (n,)})
-    found = run(folder, "many", [h, q, d, b])
-    with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(found["P"], h * np.float16(1.0009765625))
-        np.testing.assert_array_equal(found["R"], b & (q > 3))
-        np.testing.assert_array_equal(found["S"], d * 0.5 + q)
-        np.testing.assert_array_equal(found["T"], np.minimum(q * q // np.int8(3), np.abs(q)))
+    given, expected = exported.many()
+    folder = write(exported.MANY, tmp_path, shapes={n: a.shape for n, a in given.items()})
+    found = run(folder, "many", list(given.values()))
+    for name, wanted in expected.items():
+        np.testing.assert_array_equal(found[name], wanted)
 
 
 @pytest.mark.parametrize("name", ["main", "exp", "int", "threadIdx", "2 bad */ name", "size_t", "cudaMalloc", "dim3"])

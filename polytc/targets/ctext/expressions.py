@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from polytc import errors
-from polytc.codegen import intervals, loops, vector_lanes
+from polytc.codegen import intervals, loops, traverse, vector_lanes
 from polytc.codegen.passes import simplify
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, DType
 from polytc.targets.ctext.indexing import Indexing
@@ -189,7 +189,7 @@ class Expressions(Indexing):
 
     def _shift(self, e: loops.Binary) -> str:
         a, t = self.value(e.a), self.c.vector(e.dtype, e.lanes)
-        amount = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
+        amount = traverse.repeated(e.b)
         if isinstance(amount, loops.Const) and 0 <= amount.value < e.dtype.bits and e.lanes == 1:
             count = int(amount.value)
             return f"(({t})(({self.c.unsigned(e.dtype)}){a} << {count}))" if e.op == "<<" else f"(({t})({a} >> {count}))"
@@ -278,7 +278,7 @@ class Expressions(Indexing):
         return first if through == target else self._converted(to, width, first)
 
     def _select(self, e: loops.Select) -> str:
-        cond = e.cond.a if isinstance(e.cond, loops.Broadcast) else e.cond
+        cond = traverse.repeated(e.cond)
         if cond.lanes == 1:
             # `?:` evaluates one side only, so that a guarded load is not performed
             text = choice(self.value(cond), self.value(e.a), self.value(e.b))

@@ -120,12 +120,9 @@ class _KernelWriter(Emitter):
         axes = self.items.thread_axes if self.items is not None and s.buffer.space != "private" else ()
         idle = [a for a in axes if a not in self.open_axes]
         guard = f"if {' and '.join(f'_t{a} == 0' for a in idle)}: " if idle else ""
-        args = [repr(s.buffer.name), self.names.buffer(s.buffer), self.value(s.value)]
         active = traverse.active_lanes(s.indices)
-        if active is None and _is_strip(s.indices):
-            self.line(f"{guard}_store_strip({', '.join((*args, *map(self.place, s.indices)))})")
-            return
-        args += map(self.index, s.indices)
+        index = self.place if active is None and _is_strip(s.indices) else self.index
+        args = [repr(s.buffer.name), self.names.buffer(s.buffer), self.value(s.value), *map(index, s.indices)]
         self.line(f"{guard}_store({', '.join(args)}{'' if active is None else f', active={self.active(active, s.indices)}'})")
 
     def emit_alloc(self, s: loops.Alloc) -> None:

@@ -50,21 +50,14 @@ def load(name: str, array: np.ndarray, *indices: Any, mask: Any = True) -> Any:
 
 
 def strip(base: int, stride: int, lanes: int) -> slice:
-    """The coordinates base, base + stride, ..., so many, as an index for `load_strip` and `store_strip`."""
+    """The coordinates base, base + stride, ..., so many, as an index for `load_strip` and `store`."""
     return slice(base, base + stride * (lanes - 1) + 1, stride)
 
 
 def load_strip(name: str, array: np.ndarray, *indices: Any) -> np.ndarray:
     """array[indices], one of them a strip."""
-    _check_strip(name, array, indices)
+    _check(name, array, indices)
     return array[indices].copy()
-
-
-def store_strip(name: str, array: np.ndarray, value: Any, *indices: Any) -> None:
-    """array[indices] = value, one of the indices a strip."""
-    _check_strip(name, array, indices)
-    _check_writable(name, array)
-    array[indices] = value
 
 
 def first(count: int, lanes: int) -> np.ndarray:
@@ -80,30 +73,23 @@ def store(name: str, array: np.ndarray, value: Any, *indices: Any, active: np.nd
         value = value[active] if np.ndim(value) else value
         indices = tuple(i[active] if isinstance(i, np.ndarray) else i for i in indices)
     _check(name, array, indices)
-    _check_writable(name, array)
-    array[indices] = value
-
-
-def _check_writable(name: str, array: np.ndarray) -> None:
     if not array.flags.writeable:
         raise errors.fail("E521", f"the kernel writes '{name}', which is not among its written buffers",
                           kind=errors.TargetError)
-
-
-def _check_strip(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
-    for index, extent in zip(indices, array.shape, strict=True):
-        if not (index.start >= 0 and index.stop <= extent if isinstance(index, slice) else 0 <= index < extent):
-            raise _outside(name, array, [np.arange(i.start, i.stop, i.step) if isinstance(i, slice) else i for i in indices])
+    array[indices] = value
 
 
 def _check(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
     for index, extent in zip(indices, array.shape, strict=True):
-        if not (index.min() >= 0 and index.max() < extent if isinstance(index, np.ndarray) else 0 <= index < extent):
+        if not (0 <= index < extent if isinstance(index, int) else
+                index.start >= 0 and index.stop <= extent if isinstance(index, slice) else
+                index.min() >= 0 and index.max() < extent):
             raise _outside(name, array, indices)
 
 
 def _outside(name: str, array: np.ndarray, indices: Sequence[Any]) -> errors.PolytcError:
     """E520 of the first dimension with a coordinate that it does not have."""
+    indices = [np.arange(i.start, i.stop, i.step) if isinstance(i, slice) else i for i in indices]
     places = enumerate(zip(indices, array.shape, strict=True))
     axis = next(n for n, (i, extent) in places if np.min(i) < 0 or np.max(i) >= extent)
     shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else int(i)) for i in indices)
@@ -203,7 +189,7 @@ def _intrinsics() -> dict[str, Callable[..., Any]]:
 
 
 NAMESPACE: dict[str, Any] = {
-    f"_{f.__name__}": f for f in (poison, load, strip, load_strip, first, store, store_strip, select,
+    f"_{f.__name__}": f for f in (poison, load, strip, load_strip, first, store, select,
                                          uniform, ramp, cast, divide, shift, reduce, run_group)
 } | {f"_{name}": f for name, f in _intrinsics().items()} | {
     f"_{t.name}": t.numpy.type for t in scalars.DTYPES.values()} | {"_np": np}

@@ -257,25 +257,34 @@ TOLERANCES = {"float16": (2e-3, 2e-3), "bfloat16": (2e-2, 2e-2)}
 """By type of the result; onnx's evaluator rounds halves between the steps of an operator."""
 
 
+def node_of(c: Case):
+    """The node of a case, arrays for all of its inputs, and for those that are not constants."""
+    names = ["" if a is None else f"x{i}" for i, a in enumerate(c.inputs)]
+    arrays = {n: np.asarray(a) for n, a in zip(names, c.inputs) if n}
+    domain, _, op = c.op.rpartition("::")
+    node = helper.make_node(op, names, [f"y{i}" for i in range(c.outputs)], domain=domain or None, **c.attributes)
+    stored = {f"x{i}" for i in c.constant}
+    return node, arrays, {n: a for n, a in arrays.items() if n not in stored}
+
+
+def agree(found, expected) -> None:
+    """The same types and shapes, and almost the same numbers."""
+    for got, wanted in zip(found, expected, strict=True):
+        assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+        rtol, atol = TOLERANCES.get(got.dtype.name, (2e-5, 2e-6))
+        np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=rtol, atol=atol)
+
+
 @pytest.mark.parametrize("c", CASES, ids=[f"{i:03d}-{c}" for i, c in enumerate(CASES)])
 def test_operator(c: Case, build, reference, runtime) -> None:
-    names = ["" if a is None else f"x{i}" for i, a in enumerate(c.inputs)]
-    outputs = [f"y{i}" for i in range(c.outputs)]
-    arrays = {n: np.asarray(a) for n, a in zip(names, c.inputs) if n}
-    stored = {f"x{i}" for i in c.constant}
-    domain, _, op = c.op.rpartition("::")
-    node = helper.make_node(op, names, outputs, domain=domain or None, **c.attributes)
-    feeds = {n: a for n, a in arrays.items() if n not in stored}
-    model = build([node], feeds, outputs, {n: arrays[n] for n in stored}, c.opset)
+    node, arrays, feeds = node_of(c)
+    model = build([node], feeds, node.output, {n: a for n, a in arrays.items() if n not in feeds}, c.opset)
     if (c.op, c.opset) in BY_NUMPY:
         expected = [BY_NUMPY[c.op, c.opset](*arrays.values(), **c.attributes)]
     else:
         expected = (runtime if c.op in BY_RUNTIME else reference)(model, feeds)
     results = polytc.load_onnx(model).compile(target="evaluate").run(None, feeds)
-    for got, wanted in zip(results, expected, strict=True):
-        assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-        rtol, atol = TOLERANCES.get(got.dtype.name, (2e-5, 2e-6))
-        np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=rtol, atol=atol)
+    agree(results, expected)
 
 
 def test_every_row_has_a_case() -> None:
@@ -294,17 +303,8 @@ def test_the_documentation_lists_every_row() -> None:
 def test_of_constants_alone(c: Case, build) -> None:
     """Where all inputs are constants, onnx's evaluator computes the result at import, unless it errs or is unable: it is the
     same as that of the row."""
-    names = ["" if a is None else f"x{i}" for i, a in enumerate(c.inputs)]
-    outputs = [f"y{i}" for i in range(c.outputs)]
-    arrays = {n: np.asarray(a) for n, a in zip(names, c.inputs) if n}
-    stored = {f"x{i}" for i in c.constant}
-    domain, _, op = c.op.rpartition("::")
-    node = helper.make_node(op, names, outputs, domain=domain or None, **c.attributes)
-    feeds = {n: a for n, a in arrays.items() if n not in stored}
-    wanted = polytc.load_onnx(build([node], feeds, outputs, {n: arrays[n] for n in stored}, c.opset)).compile(
-        target="evaluate").run(None, feeds)
-    found = polytc.load_onnx(build([node], {}, outputs, arrays, c.opset)).compile(target="evaluate").run(None, {})
-    for a, b in zip(found, wanted, strict=True):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        rtol, atol = TOLERANCES.get(a.dtype.name, (2e-5, 2e-6))
-        np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=rtol, atol=atol)
+    node, arrays, feeds = node_of(c)
+    stored = {n: a for n, a in arrays.items() if n not in feeds}
+    wanted = polytc.load_onnx(build([node], feeds, node.output, stored, c.opset)).compile(target="evaluate").run(None, feeds)
+    found = polytc.load_onnx(build([node], {}, node.output, arrays, c.opset)).compile(target="evaluate").run(None, {})
+    agree(found, wanted)

@@ -63,11 +63,11 @@ def touched(program: pr.Program, s: pr.Statement, what: str) -> Elements:
     init = initialisation(program, s)
     if init is not None:
         return Elements(init.ranges, init.where, init.subscripts)
-    found = [shifted(x) for x in s.subscripts]
-    indices = [x[0] for x in found if x is not None and x[0]]
-    if None in found or len(set(indices)) < len(indices):
+    found = cell(s)
+    if found is None:
         raise errors.fail("E708", f"the elements that {s.name} writes are not told by an index each: no {what} for it",
                           notes=["write plain indices on the left side, and the other subscripts on the right"])
+    indices = [i for i, _ in found if i]
     kept = tuple(c for c in s.where if set(pr.index_names(c)) <= set(indices))
     mixed = any(c not in kept and set(indices) & set(pr.index_names(c)) for c in s.where)
     if mixed or (s.op is None and set(indices) < set(s.indices)):
@@ -92,17 +92,25 @@ class Told:
         return pr.substitute(value, dict(self.indices)) if set(pr.index_names(value)) <= self.indices.keys() else None
 
 
-def told(s: pr.Statement, cell: Sequence[pr.Expr]) -> Told:
-    """What an element of its target tells of a statement. cell: where the element lies, by the indices of another one."""
+def told(s: pr.Statement, places: Sequence[pr.Expr]) -> Told:
+    """What an element of its target tells of a statement. places: where the element lies, by the indices of another one."""
     indices: dict[str, pr.Expr] = {}
     values = []
-    for sub, place in zip(s.subscripts, cell, strict=True):
+    for sub, place in zip(s.subscripts, places, strict=True):
         form = shifted(sub)
         if form is None:
             values.append((sub, place))
         elif form[0]:
             indices.setdefault(form[0], minus(place, form[1]))
     return Told(indices, tuple(values))
+
+
+def cell(s: pr.Statement) -> tuple[tuple[str, int], ...] | None:
+    """The index and the number in each subscript of the target, see `shifted`; None if one has more, or two have one index."""
+    found = [shifted(x) for x in s.subscripts]
+    known = tuple(x for x in found if x is not None)
+    named = [i for i, _ in known if i]
+    return known if len(known) == len(found) and len(set(named)) == len(named) else None
 
 
 def shifted(e: pr.Expr) -> tuple[str, int] | None:

@@ -62,7 +62,7 @@ def _large(e: pr.Expr) -> bool:
     return pr.levels(e) > DEEPEST or len(list(pr.walk(e))) > LARGEST
 
 
-def _maker(program: pr.Program, tensor: str) -> tuple[pr.Statement, list[tuple[str, int]]]:
+def _maker(program: pr.Program, tensor: str) -> tuple[pr.Statement, tuple[tuple[str, int], ...]]:
     """The statement that makes a temporary, and the index and the number in each subscript of its left side."""
     if tensor not in {t.name for t in program.tensors}:
         raise errors.fail("E707", f"there is no tensor {tensor!r}", notes=[
@@ -72,10 +72,8 @@ def _maker(program: pr.Program, tensor: str) -> tuple[pr.Statement, list[tuple[s
         what = "is no temporary" if tensor not in program.temporaries else f"is made by {', '.join(x.name for x in makers)}"
         raise _refused(tensor, what, "temporaries that one assignment makes can be inlined")
     s = elements.plain(program, makers[0].name, "inlining")
-    found = [elements.shifted(x) for x in s.subscripts]
-    cell = [x for x in found if x is not None]
-    named = [i for i, _ in cell if i]
-    if s.op is not None or len(cell) < len(found) or sorted(named) != sorted(s.indices):
+    cell = elements.cell(s)
+    if s.op is not None or cell is None or {i for i, _ in cell if i} != set(s.indices):
         raise _refused(tensor, f"is not made element by element by {s.name}", "use `compute_at` for it")
     return s, cell
 

@@ -37,11 +37,9 @@ def of(program: pr.Program, tensor: str, reader: pr.Statement) -> Producer:
         raise _refused(tensor, f"is made by {', '.join(x.name for x in writers) or 'nothing'}", "name what one statement makes")
     s = elements.plain(program, updates[0].name, "recomputation")
     first = elements.initialisation(program, s) if s.op is not None else None
-    found = [elements.shifted(x) for x in s.subscripts]
-    cell = tuple(x for x in found if x is not None)
-    named = [i for i, _ in cell if i]
-    odd = len(cell) < len(found) or len(set(named)) < len(named) or (s.op is None and set(named) != set(s.indices))
-    if odd or writers != [x for x in (first, s) if x is not None]:
+    cell = elements.cell(s)
+    if cell is None or (s.op is None and {i for i, _ in cell if i} != set(s.indices)) \
+            or writers != [x for x in (first, s) if x is not None]:
         raise _refused(tensor, f"is not made element by element by {s.name}", "name what one statement makes as a whole")
     at, last = program.statements.index(s), program.statements.index(reader)
     if last < at or reader.loops:

@@ -21,7 +21,7 @@ from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import I64
 from polytc.program.sizes import Size
 from polytc.schedule.user import quasi_affine
-from polytc.schedule.user.changes import copies, producers
+from polytc.schedule.user.changes import copies, elements, producers
 from polytc.schedule.user.changes.pieces import Piece
 
 
@@ -166,11 +166,14 @@ def _form(s: pr.Statement, subs: list[pr.Expr], each: dict[Piece, str]) -> tuple
         start = first if told else pr.Const(r.lower, I64)
         origin = cell if told else pr.Const(r.lower, I64)
         extent += abs(c) * left
-        for least, by in ((start, 0), (origin, 1)):
-            moved = least if c > 0 else pr.Binary("+", least, pr.Const(left, I64), I64)
-            term = pr.Binary("*", pr.Const(c, I64), moved, I64)
-            own, mine = (pr.Binary("+", own, term, I64), mine) if by == 0 else (own, pr.Binary("+", mine, term, I64))
+        own = pr.Binary("+", own, _least(start, c, left), I64)
+        mine = pr.Binary("+", mine, _least(origin, c, left), I64)
     return own, mine, extent
+
+
+def _least(first: pr.Expr, c: int, left: int) -> pr.Expr:
+    """The least value of c times an index that runs from `first` to first + left."""
+    return pr.Binary("*", pr.Const(c, I64), first if c > 0 else pr.Binary("+", first, pr.Const(left, I64), I64), I64)
 
 
 def _first(index: str, each: dict[Piece, str]) -> tuple[pr.Expr, int, pr.Expr]:
@@ -202,8 +205,7 @@ def _computed(maker: producers.Producer, plain: pr.Statement) -> tuple[pr.Statem
     """What computes the windows, in place of what copies them."""
     read = plain.value
     assert isinstance(read, pr.Read), "windows: no copy"
-    values = {i: pr.Binary("-", e, pr.Const(c, I64), I64) if c else e
-              for (i, c), e in zip(maker.cell, read.subscripts, strict=True) if i}
+    values = {i: elements.minus(e, c) for (i, c), e in zip(maker.cell, read.subscripts, strict=True) if i}
     s = maker.update
     kept = [c for r in s.ranges if r.index in values
             for c in producers.within(values[r.index], r.lower, r.upper, plain.box)]
