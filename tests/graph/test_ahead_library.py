@@ -188,7 +188,7 @@ def test_memory_and_threads_are_the_callers(library, tmp_path: Path) -> None:
 def test_no_memory_is_a_status(library, tmp_path: Path) -> None:
     """Whichever request fails, all that was taken is given back."""
     path, seen = str(tmp_path / "net.weights").encode(), []
-    for limit in range(10):
+    for limit in range(12):
         held, model = set[int](), ctypes.c_void_p(1)
         hooks = hooks_of(limit, held, set())
         seen.append(library.net_open(ctypes.byref(model), path, 1, ctypes.byref(hooks)))
@@ -197,7 +197,7 @@ def test_no_memory_is_a_status(library, tmp_path: Path) -> None:
             break
         assert not model.value
         assert not held
-    assert seen == [Status.NO_MEMORY] * 8 + [Status.OK]
+    assert seen == [Status.NO_MEMORY] * 9 + [Status.OK]
 
 
 def test_weights_in_memory_are_looked_at(library, tmp_path: Path) -> None:
@@ -269,7 +269,8 @@ def test_nothing_else_is_shown(library, graph, tmp_path: Path) -> None:
         pytest.skip("there is no nm")
     done = subprocess.run([nm, "-D", "--defined-only", "both.so"], cwd=tmp_path, check=True, capture_output=True, text=True)
     shown = sorted(line.split()[-1] for line in done.stdout.splitlines() if line.split()[-2] in "TDRB")
-    parts = ("close", "inputs", "meaning", "open", "open_memory", "outputs", "run", "run_arrays", "version")
+    parts = ("close", "inputs", "meaning", "model_inputs", "model_outputs", "open", "open_memory", "outputs", "resize", "run",
+             "run_arrays", "sizes", "version")
     assert [s for s in shown if not s.startswith("_")] == [f"{name}_{part}" for name in ("net", "other") for part in parts]
 
 
