@@ -16,7 +16,9 @@ registers; one on whose variable it depends is cut in two instead:
 a loop over k in i+1:n around `unroll for p in 0:min(8, k - i)` becomes one over i+1:i+8 and one over i+8:n, of whole tiles.
 A test above it for all its iterations would leave the blocks of a reduction that a diagonal crosses without full tiles.
 
-Guarantees: the same instances in the same order.
+What is left of the rows of a tile runs in smaller tiles (strip_mining.rows).
+
+Guarantees: the same instances; in the same order, but for rows of which none touches what another one writes.
 """
 
 from __future__ import annotations

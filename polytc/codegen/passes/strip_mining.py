@@ -22,7 +22,7 @@ from polytc.codegen.passes import simplify
 from polytc.codegen.passes.vector_statements import Chunk, broadcast, vector_expr, vectors
 from polytc.machine import Machine
 from polytc.program.names import fresh
-from polytc.program.scalars import identity
+from polytc.program.scalars import I64, identity
 
 _ROW = loops.Var("row")
 
@@ -212,20 +212,17 @@ def rows(s: loops.Stmt, names: set[str], height: int, numbers: Iterator[int]) ->
     """A tile of which some rows are left, in tiles of half the rows, a quarter, ..., and single ones. names: the loops over the
     rows, which are fewer than `height`; numbers: for new variables.
 
-        for k in 0:99 { unroll for p in 0:R { C[p] += A[p, k] } }                       with C[5], A[5,99]
-        ->  for q in 0:R//4*4 by 4 { for k in 0:99 { unroll for p in 0:4 { C[q + p] += A[q + p, k] } } }
-            for q in R//4*4:R//2*2 by 2 { ... }
-            for q in R//2*2:R { ... }
-
-    Each of them can keep its results in registers, which a loop over rows with an end that varies cannot. None where something
+    What is over R rows p becomes: the same over 4 rows q + p, for q in 0:R//4*4 in steps of 4, then over 2 rows, for q in
+    R//4*4:R//2*2, then over one, for q in R//2*2:R. Each of them can keep its results in registers, which a loop over rows with an end that varies cannot. None where something
     else varies than one end of all loops, or a row touches what another one writes.
     """
     tops = [x for x in traverse.walk_stmt(s) if isinstance(x, loops.For) and x.var in names]
-    ends = {x.upper for x in tops}
-    if len(ends) != 1 or any(x.kind != "unroll" or x.step != 1 or x.lower != loops.const(0) for x in tops) \
-            or not _rows_apart(s, names):
+    ends, inner = {x.upper for x in tops}, {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
+    if len(ends) != 1 or any(inner & traverse.variables(e) for e in ends) or not _rows_apart(s, names) \
+            or any(x.kind != "unroll" or x.step != 1 or x.lower != loops.const(0) for x in tops):
         return None
-    (end,), parts, start = ends, list[loops.Stmt](), cast(loops.Expr, loops.const(0))
+    parts, start = list[loops.Stmt](), cast(loops.Expr, loops.const(0))
+    end = loops.Call("max", (ends.pop(), loops.const(0)), I64)  # there may be no row
     strip = 1 << (height - 1).bit_length() - 1
     while strip:
         stop = simplify.expr(loops.binary("*", loops.binary("//", end, loops.const(strip)), loops.const(strip)), {})

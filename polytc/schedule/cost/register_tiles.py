@@ -69,8 +69,9 @@ def candidates(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tup
 
 def _order(s: pr.Statement, accesses: tuple[AccessStrides, ...], t: RegisterTile, machine: Machine
            ) -> tuple[float, int, int, str]:
-    risky = t.jam is not None and next(r.typical for r in s.ranges if r.index == t.jam)
-    cycles = t.cycles * (machine.costs.arithmetic.open_rows if risky else 1)
+    open_ = {r.index for r in s.ranges if r.typical}
+    rows_of_fixed = t.jam is not None and t.jam not in open_
+    cycles = t.cycles * (machine.costs.arithmetic.open_rows if open_ and not rows_of_fixed else 1)
     return cycles, _apart(accesses[0], t), _in_one_set(accesses[1:], t), t.jam or ""
 
 
