@@ -206,6 +206,7 @@ def update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
             return s.value.args[0], s.value.args[1], s.value.fn
     raise AssertionError("vectorize: not an update")
 
+
 # ---- rows of a tile
 
 def rows(s: loops.Stmt, names: set[str], height: int, numbers: Iterator[int]) -> loops.Stmt | None:
@@ -213,8 +214,9 @@ def rows(s: loops.Stmt, names: set[str], height: int, numbers: Iterator[int]) ->
     rows, which are fewer than `height`; numbers: for new variables.
 
     What is over R rows p becomes: the same over 4 rows q + p, for q in 0:R//4*4 in steps of 4, then over 2 rows, for q in
-    R//4*4:R//2*2, then over one, for q in R//2*2:R. Each of them can keep its results in registers, which a loop over rows with an end that varies cannot. None where something
-    else varies than one end of all loops, or a row touches what another one writes.
+    R//4*4:R//2*2, then over one, for q in R//2*2:R. Each of them can keep its results in registers, which a loop over rows
+    with an end that varies cannot. None where something else varies than one end of all loops, or a row touches what another
+    one writes.
     """
     tops = [x for x in traverse.walk_stmt(s) if isinstance(x, loops.For) and x.var in names]
     ends, inner = {x.upper for x in tops}, {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}

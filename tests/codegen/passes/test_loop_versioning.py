@@ -87,7 +87,8 @@ def test_the_same_instances_in_the_same_order(start: int) -> None:
         final = results(module, arrays)["Y"]
         for machine in (AVX512, AVX2):
             made = [loop_versioning.version_kernel(k, machine) for k in module.kernels]
-            assert per_element(stores(L.block(*(k.body for k in made)), arrays)) == per_element(expected), (seed, machine.masked)
+            found = stores(L.block(*(k.body for k in made)), arrays)
+            assert per_element(found) == per_element(expected), (seed, machine.masked)
             expanded = verify(L.Module("m", module.args, ("Y",), (), tuple(expand_kernel(k, machine) for k in made)))
             np.testing.assert_array_equal(results(expanded, arrays)["Y"], final, f"{seed} {machine.masked}")
 
