@@ -336,14 +336,17 @@ def _build(lowered: Lowered, key: str | None) -> Package:
 
     def part(of: Lowered) -> Part:
         binary = of.target.build(of.source)
-        if of.program.sizes:
-            described = sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten))
-            binary = replace(binary, options={**binary.options, **described})
+        binary = replace(binary, options={**binary.options, **described(of)})
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
     package = Package(part(lowered), part(before) if before is not None else None, made)
     if key is not None:
         cache.put(key, package.to_bytes())
     return package
+
+
+def described(of: Lowered) -> dict[str, str]:
+    """What code of open sizes says of them, see runtime.sized; nothing for other code."""
+    return sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten)) if of.program.sizes else {}
 
 
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None, by: decisions.Record | None) -> Rewritten:

@@ -314,6 +314,25 @@ def test_emit_all_prints_every_stage_of_a_padded_convolution() -> None:
             assert f"# {stage}\n" in printed
 
 
+def test_a_model_for_c_with_open_sizes(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", None, 4]) for n in ("x", "y")]
+    model = helper.make_model(helper.make_graph(nodes, "net", values[:1], values[1:]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "net.onnx")
+    command = ("compile", "net.onnx", "-o", "out")
+    printed = good(*command, "--shape", "x=batch,rows,4", "--size", "batch=1:8", "--size", "rows=5", cwd=tmp_path)
+    assert "net.o" in printed
+    header = (tmp_path / "out/net.h").read_text()
+    assert " *   x: f32[batch, rows, 4]" in header
+    assert " *   batch: from 1 to 8\n *   rows: from 1 to 5" in header
+    refused(1, "no fixed type and shape", *command, "--size", "batch=8", cwd=tmp_path)
+    refused(1, "no input has a size 'seq'", *command, "--size", "seq=8", cwd=tmp_path)
+    refused(2, "batch=1:64", *command, "--size", "batch=1-8", cwd=tmp_path)
+    refused(2, "--size NAME=1:64", *command, "--symbolic", cwd=tmp_path)
+    refused(2, "--size is for code", "compile", "net.onnx", "--size", "batch=8", cwd=tmp_path)
+
+
 def test_export_opencl_of_a_program_and_of_a_model(tmp_path: Path) -> None:
     printed = good("export", "opencl", MATMUL, *SHAPES, "--name", "mm", "-o", str(tmp_path / "mm"))
     assert {p.name for p in (tmp_path / "mm").iterdir()} == {

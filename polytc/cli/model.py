@@ -28,12 +28,13 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, di
 
 
 def compile_model(model: ModelFile, target: options.Target = "cpu", threads: options.Threads = None,
-                  algebra: options.Algebra = None, fast: options.Fast = False, shape: options.Shape = None,
-                  symbolic: options.Symbolic = False, machine: options.Machine = None,
+                  algebra: options.Algebra = None, fast: options.Fast = False, shape: options.OpenShape = None,
+                  size: options.SizeRange = None, symbolic: options.Symbolic = False, machine: options.Machine = None,
                   input: Input = None, random: Seed = 0,
                   output: Annotated[Path | None, typer.Option(
                       "--output", "-o", help="A .npz for the outputs, or a folder for the model compiled for C.")] = None,
-                  processor: Annotated[str, typer.Option(help="For C: host, x86-64-v3, x86-64-v4 or aarch64.")] = "host",
+                  processor: Annotated[str, typer.Option(
+                      help="For C: host, x86-64-v3, x86-64-v4, x86-64 (both), or aarch64.")] = "host",
                   report: Annotated[bool, typer.Option("--report", help="Print what the model consists of.")] = False,
                   text: Annotated[bool, typer.Option("--text", help="Print the graph and stop.")] = False,
                   check: Annotated[bool, typer.Option("--check", help="Compare with ONNX Runtime, time both.")] = False
@@ -47,9 +48,11 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         print(graph.report())
     if output is not None and output.suffix != ".npz":
         if symbolic:
-            raise typer.BadParameter("code that is written to a folder is for one set of sizes: say --shape, not --symbolic")
-        _export(graph, model, output, options.shapes(shape), processor, algebra, fast)
+            raise typer.BadParameter("code that is written to a folder has ranges of its sizes: say --size NAME=1:64")
+        _export(graph, model, output, options.open_shapes(shape), options.ranges(size), processor, algebra, fast)
         return
+    if size:
+        raise typer.BadParameter("--size is for code that is written to a folder; a run has --shape, and --symbolic")
     feeds = feeds_for(graph, options.shapes(shape), inputs.load(input), random)
     start = time.perf_counter()
     with progress(f"compiling {model.name}") as advance:
@@ -65,13 +68,14 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         raise typer.Exit(1)
 
 
-def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[int, ...]], processor: str, algebra: str | None,
-            fast: bool) -> None:
+def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[int | str, ...]],
+            sizes: Mapping[str, tuple[int, int]], processor: str, algebra: str | None, fast: bool) -> None:
     """The model as an object file with a header, for C."""
+    _known(graph, given)
     from polytc.graph import ahead  # slow to import
 
     with progress(f"compiling {model.name}") as advance:
-        files = ahead.export(graph, folder, fixed_shapes(graph, given), processor, model.stem, algebra, advance, fast)
+        files = ahead.export(graph, folder, given, processor, model.stem, algebra, advance, fast, sizes)
     for path in (files.code, files.header, files.weights, files.main, *files.packages):
         print(f"{path}  {path.stat().st_size:,} bytes")
     print(f"cc -O2 {files.main.name} {files.code.name} -lm -lpthread -o {files.code.stem}")

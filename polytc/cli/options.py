@@ -21,6 +21,8 @@ Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,..
 OpenShape = Annotated[list[str] | None, typer.Option(
     "--shape", metavar="NAME=N,M,...", help="Extents of an input; a name is a size that stays open.")]
 Size = Annotated[list[str] | None, typer.Option("--size", metavar="NAME=N", help="Number to run with for an open size.")]
+SizeRange = Annotated[list[str] | None, typer.Option(
+    "--size", metavar="NAME=N:M", help="For C: a size of the inputs that stays open, from N to M.")]
 Symbolic = Annotated[bool, typer.Option("--symbolic", help="Kernels for all sizes that the model leaves open.")]
 DType = Annotated[list[str] | None, typer.Option("--dtype", metavar="NAME=TYPE", help="Type of an input; else f32.")]
 Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", help="Attribute: a number or a list.")]
@@ -103,6 +105,17 @@ def _extent(name: str, text: str, part: str) -> tuple[int, ...]:
         raise typer.BadParameter(f"--shape {name}={text}: {part!r} is no extent; extents are numbers, or names where sizes "
                                  "may be open, separated by commas")
     return tuple(int(n) for n in part.split("x"))
+
+
+def ranges(given: Sequence[str] | None) -> dict[str, tuple[int, int]]:
+    """The `--size` options that give ranges; `8` is 1:8."""
+    found: dict[str, tuple[int, int]] = {}
+    for name, text in pairs(given, "--size").items():
+        parts = re.fullmatch(r"(?:([0-9]{1,10}) *: *)?([0-9]{1,10})", text)
+        if parts is None:
+            raise typer.BadParameter(f"--size {name}={text}: write the least and the largest number, as in {name}=1:64")
+        found[name] = int(parts[1] or 1), int(parts[2])
+    return found
 
 
 def values(given: Sequence[str] | None, option: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ import numpy as np
 
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
+from polytc.graph.library import assembly
+from polytc.graph.library.headers import identifier, parameters
 from polytc.graph.plan import Array, Call, Plan
 from polytc.graph.planning.memory import Life
 from polytc.graph.running.instance import Progress, lifetimes
-from polytc.graph.tools import assembly
-from polytc.graph.tools.headers import identifier, parameters
 from polytc.options import NONE, Licence, check_unchecked
 from polytc.poly import isl
 from polytc.program import extents
@@ -203,7 +203,7 @@ class _Walk:
                 progress(k, len(self.plan.calls), call.label)
             steps.append(self.step(k, call))
         copies = tuple(Copy(self.place(value), len(self.plan.inputs) + j, size)
-                       for j, value, size in assembly.late_outputs(self.plan))
+                       for j, value in assembly.late_outputs(self.plan) if (size := self.plan.types[value].bytes))
         units = tuple(Unit(k.lowered, k.label) for k in self.kernels.all)
         return Bundle(name, self.arguments(name), tuple(self.weights), units, tuple(steps), copies, tuple(self.lives))
 

@@ -17,7 +17,7 @@ from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.description import arguments, rows, weights
 from polytc.export.folder import Folder, described, prepare
 from polytc.export.templates import FLOORDIV, SATURATED, cmake, common, rendered, weight_check
-from polytc.graph.tools.headers import c_type
+from polytc.graph.library.headers import c_type
 from polytc.machine import ALIGNMENT
 from polytc.targets.c.emit import library
 from polytc.targets.ctext.text import comment, safe

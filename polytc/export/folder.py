@@ -10,9 +10,9 @@ from math import prod
 from polytc.codegen.target import Launch, Repeat
 from polytc.export import commentary
 from polytc.export.bundle import Argument, Bundle, Place, Step
+from polytc.graph.library.headers import identifier
 from polytc.graph.planning import memory
 from polytc.graph.planning.memory import Slots
-from polytc.graph.tools.headers import identifier
 from polytc.program.extents import Extent
 from polytc.program.scalars import DType
 from polytc.targets.ctext.library import Library, Part

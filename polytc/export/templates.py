@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polytc.codegen import weight_file
 from polytc.export.bundle import Bundle
-from polytc.graph.tools.headers import c_type
+from polytc.graph.library.headers import c_type
 
 HEADER_END = '''\
 /* Frees everything; NULL is allowed. */

@@ -17,7 +17,7 @@ from polytc.graph.ir import Graph
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.part_options import Options
 from polytc.graph.plan import Array, Plan
-from polytc.graph.planning import size_samples
+from polytc.graph.planning import layouts, size_samples
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.planning.shared_numbers import share_numbers
 from polytc.graph.running import open_plans
@@ -128,7 +128,8 @@ class OpenGraph:
                 part = specialise(self.graph, open_types, given, by_value=by_value, strict=o.strict, guards=o.guards)
                 if part.rest is not None or part.hosts or part.known or not part.plan.lasting:
                     return None
-                plan = share_numbers(fuse(part.plan)) if o.fusion else part.plan
+                plan = part.plan if o.machine is None else layouts.choose_at(part.plan, o.machine, trace.sizes)
+                plan = share_numbers(fuse(plan)) if o.fusion else plan
                 if not trace.sizes or size_names(trace.pinned) & extents.keys():
                     return None  # no other extents have it
                 points = size_samples.points(trace.sizes, o.typical, trace.met)

@@ -31,6 +31,8 @@ class Arithmetic:
     pairs: float = cost(1.0, "multiply-adds", "a dot product of a vector of pairs of bf16", documented(
         "vdpbf16ps on Zen 4 and Zen 5, as vfmadd231ps: uops.info"))
     untiled: float = cost(3.0, "ratio", "a step of a contraction without its register tile, to one with it", guess(_BY_HAND))
+    open_rows: float = cost(1.5, "ratio", "a tile with rows along a loop of open size, or none, to one with others", guess(
+        "the size may be less than the rows of a tile"))
     elementary: int = cost(8, "elements moved", "one exp, sin or the like", guess(_BY_HAND))
     reuse: int = cost(16, "multiply-adds", "of a register tile, in the time of moving an element", guess(_BY_HAND))
     reduction: int = cost(4, "steps", "of a reduction without such a tile, in the time of moving an element", guess(_BY_HAND))

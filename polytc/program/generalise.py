@@ -190,11 +190,17 @@ def _listed(sizes: Mapping[str, int]) -> str:
 
 
 def numeric(program: pr.Program) -> pr.Program:
-    """The program for its representative sizes."""
+    """The program for its representative sizes, of which its ranges know that they are no more than that."""
     if not program.sizes:
         return program
     fixed: pr.Program = representative(program)
-    return replace(fixed, sizes=())
+    statements = tuple(replace(s, ranges=tuple(map(_typical, s.ranges, old.ranges)))
+                       for s, old in zip(fixed.statements, program.statements, strict=True))
+    return replace(fixed, sizes=(), statements=statements)
+
+
+def _typical(r: pr.Range, before: pr.Range) -> pr.Range:
+    return replace(r, typical=isinstance(before.extent, Size))
 
 
 def agrees(general: Any, other: Any, sizes: Mapping[str, int]) -> bool:

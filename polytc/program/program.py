@@ -76,13 +76,15 @@ class Tensor:
 class Range:
     """lower <= index < upper, e.g. Range('i', 0, 512): the bounding box of the domain in this index. kind: how its loop runs,
     where the rewrite that made the index knows ('block0', 'thread1', 'unroll', see program.kinds.KINDS); '' is open. down: the
-    index of the text of which this one is the negative, of a `for` that counts down; else ''."""
+    index of the text of which this one is the negative, of a `for` that counts down; else ''. typical: is the extent that of
+    the representative sizes, and any in a run?"""
 
     index: str
     lower: int
     upper: int
     kind: str = ""
     down: str = field(default="", compare=False, repr=False)
+    typical: bool = field(default=False, repr=False)
 
     @property
     def extent(self) -> int:

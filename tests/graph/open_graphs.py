@@ -125,6 +125,30 @@ def recogniser() -> onnx.ModelProto:
         }""", {"w0": array(4, 3, 3, 3), "b0": array(4), "w1": array(4, 1, 3, 3), "w2": array(4, 6), "axes": np.array([2])})
 
 
+def exported() -> onnx.ModelProto:
+    """As exporters write it: a shape that is chosen where it is -1, heads of one sentence, and the first row of the result."""
+    return parsed("""
+        g (float[1, S, 12] x) => (float[1, 12] y) {
+            shape = Shape (x)
+            ones = ConstantOfShape <value = int64[1] {1}> (three)
+            flat = Reshape (shape, minus)
+            unset = Equal (flat, minus)
+            wanted = Where (unset, ones, flat)
+            wide = Expand (bias, wanted)
+            a = Add (x, wide)
+            q0 = MatMul (a, w)
+            q1 = Reshape (q0, heads)
+            q = Transpose <perm = [0, 2, 1, 3]> (q1)
+            k = Transpose <perm = [0, 2, 3, 1]> (q1)
+            s = MatMul (q, k)
+            m = Softmax <axis = -1> (s)
+            o = MatMul (m, q)
+            first = Gather <axis = 2> (o, zero)
+            y = Reshape (first, row)
+        }""", {"three": np.array([3]), "minus": np.array([-1]), "bias": array(1, 1, 12), "w": array(12, 12),
+               "heads": np.array([0, 0, 3, 4]), "zero": np.int64(0), "row": np.array([1, 12])})
+
+
 def recurrent() -> onnx.ModelProto:
     return parsed("""
         g (float[L, B, 3] x) => (float[L, B, 4] y, float[1, B, 4] c) {
@@ -137,6 +161,7 @@ MODELS: dict[str, Open] = {
     "trees": Open(trees, lambda n: {"x": array(n, 4)}, (20, 33, 17, 64, 100, 129, 257), 1, (0, 1, 7)),
     "decoder": Open(decoder, step, (20, *range(21, 40), 5, 6, 200), 3, (0, 1)),
     "encoder": Open(encoder, lambda n: {"ids": R.integers(0, 9, (2, n))}, (20, 21, 5, 33, 40, 7, 64, 13), 2, (1,)),
+    "exported": Open(exported, lambda n: {"x": array(1, n, 12)}, (20, 21, 5, 33, 40, 7, 64, 13), 2, (1,)),
     "recogniser": Open(recogniser, lambda n: {"x": array(1, 3, 8, n)}, (32, *range(33, 53), 100, 77, 12), 2, (4, 5)),
     "recurrent": Open(recurrent, lambda n: {"x": array(n, 2, 3)}, (10, 11, 12, 20, 33, 5, 100), 1, (1,)),
 }

@@ -13,7 +13,7 @@ from onnx import helper
 import polytc
 from polytc.errors import ModelError
 from polytc.graph import ahead
-from polytc.graph.tools import headers
+from polytc.graph.library import headers
 
 CC = shutil.which("cc") or shutil.which("gcc")
 N = helper.make_node

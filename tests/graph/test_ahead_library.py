@@ -18,6 +18,7 @@ from onnx import helper
 
 import polytc
 from polytc.graph import ahead
+from polytc.graph.library import processors
 from polytc.targets.llvm.standalone.chain import Status
 from polytc.targets.llvm.target import LLVMTarget
 
@@ -188,7 +189,7 @@ def test_memory_and_threads_are_the_callers(library, tmp_path: Path) -> None:
 def test_no_memory_is_a_status(library, tmp_path: Path) -> None:
     """Whichever request fails, all that was taken is given back."""
     path, seen = str(tmp_path / "net.weights").encode(), []
-    for limit in range(10):
+    for limit in range(12):
         held, model = set[int](), ctypes.c_void_p(1)
         hooks = hooks_of(limit, held, set())
         seen.append(library.net_open(ctypes.byref(model), path, 1, ctypes.byref(hooks)))
@@ -197,7 +198,7 @@ def test_no_memory_is_a_status(library, tmp_path: Path) -> None:
             break
         assert not model.value
         assert not held
-    assert seen == [Status.NO_MEMORY] * 8 + [Status.OK]
+    assert seen == [Status.NO_MEMORY] * 9 + [Status.OK]
 
 
 def test_weights_in_memory_are_looked_at(library, tmp_path: Path) -> None:
@@ -215,13 +216,13 @@ def test_weights_in_memory_are_looked_at(library, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is for x86-64")
-@pytest.mark.parametrize("processor", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("processor", ["x86-64-v3", "x86-64-v4", "x86-64"])
 def test_a_processor_without_the_instructions_is_told(graph, tmp_path: Path, processor: str) -> None:
     """What LLVM says of this processor is what `open` finds out."""
     files = ahead.export(graph, tmp_path, name="net", processor=processor)
     subprocess.run([str(CC), "-shared", "net.o", "-lm", "-lpthread", "-o", "net.so"], cwd=tmp_path, check=True)
     library, model = ctypes.CDLL(str(tmp_path / "net.so")), ctypes.c_void_p()
-    able = not LLVMTarget(ahead.PROCESSORS[processor][0]).lacks()
+    able = any(not LLVMTarget(m).lacks() for m in processors.PROCESSORS[processor][0])
     status = library.net_open(ctypes.byref(model), str(files.weights).encode(), 1, None)
     assert status == (Status.OK if able else Status.FOREIGN_PROCESSOR)
     assert bool(model.value) == able
@@ -269,7 +270,8 @@ def test_nothing_else_is_shown(library, graph, tmp_path: Path) -> None:
         pytest.skip("there is no nm")
     done = subprocess.run([nm, "-D", "--defined-only", "both.so"], cwd=tmp_path, check=True, capture_output=True, text=True)
     shown = sorted(line.split()[-1] for line in done.stdout.splitlines() if line.split()[-2] in "TDRB")
-    parts = ("close", "inputs", "meaning", "open", "open_memory", "outputs", "run", "run_arrays", "version")
+    parts = ("close", "inputs", "meaning", "model_inputs", "model_outputs", "open", "open_memory", "outputs", "resize", "run",
+             "run_arrays", "sizes", "version")
     assert [s for s in shown if not s.startswith("_")] == [f"{name}_{part}" for name in ("net", "other") for part in parts]
 
 

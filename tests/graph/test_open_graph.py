@@ -81,6 +81,16 @@ def test_new_sizes_are_bound_and_nothing_else(name: str, counts: Counts, runtime
     assert (counts.traced, counts.specialised, counts.bound, counts.compiled) == (0, 0, 0, 0)
 
 
+def test_images_of_an_open_batch_have_channels_last(runtime: Runtime) -> None:
+    """As those of a given one do: along 7 columns of an image vectors would be half empty."""
+    made = parsed("g (float[B, 16, 7, 7] x) => (float[B, 32, 7, 7] y) { h = Conv (x, v)  r = Relu (h)  y = Conv (r, w) }",
+                  {"v": array(64, 16, 1, 1), "w": array(32, 64, 1, 1)})
+    model = opened(made)
+    for batch in (2, 5, 3):
+        agree(model.run(None, {"x": (x := array(batch, 16, 7, 7))}), runtime(made, {"x": x}))
+    assert [k.result for k in model.profile({"x": x}, runs=1).kernels] == ["f32[3, 7, 7, 64]", "f32[3, 32, 7, 7]"]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_sizes_of_0_and_1_are_right(name: str, runtime: Runtime) -> None:
     case = MODELS[name]

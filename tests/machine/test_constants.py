@@ -79,7 +79,7 @@ CONSTANTS = {
     "schedule/parallelism.py": {"COEFFICIENTS": SEARCH, "DIMENSIONS": SEARCH, "OPERATIONS": PROOF},
     "schedule/yaml.py": {"_DEEPEST": PROOF},
     "schedule/cost/matrix_blocks.py": {"PART": MARGIN, "LEAST": SEARCH},
-    "schedule/cost/register_tiles.py": {"SHORT": TEXT, "STRAIGHT": TEXT, "MATRIX": EXACT, "LATENCY": EXACT,
+    "schedule/cost/register_tiles.py": {"ONE_WAY": EXACT, "SHORT": TEXT, "STRAIGHT": TEXT, "MATRIX": EXACT, "LATENCY": EXACT,
                                         "STORED": EXACT, "WIDEST": SEARCH},
     "schedule/cost/tile_order.py": {"SMALLEST_BLOCK": SEARCH, "GAIN": MARGIN},
     "schedule/cpu/given_tiles.py": {"MOST": TEXT},

@@ -14,6 +14,7 @@ half of which another thread has just written: the places of an image, say, for 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from polytc.codegen import loops, traverse
@@ -86,7 +87,8 @@ def _deals_inner(outer: loops.For, inner: loops.For, machine: Machine) -> bool:
 
 
 def _shared(body: loops.Stmt, var: str) -> int:
-    """Bytes of the arrays that a body reads at places which do not depend on a variable."""
+    """Bytes of the arrays that a body reads at places which do not depend on a variable; of open sizes for the representative
+    ones."""
     tied = {var}
     read: dict[loops.Buffer, bool] = {}
     own = {s.buffer for s in traverse.walk_stmt(body) if isinstance(s, loops.Alloc | loops.Store)}
@@ -97,4 +99,4 @@ def _shared(body: loops.Stmt, var: str) -> int:
             for load, _ in traverse.loads(e):
                 if load.buffer not in own and load.buffer.space == "global":
                     read[load.buffer] = read.get(load.buffer, False) or any(tied & traverse.variables(i) for i in load.indices)
-    return sum(b.size * b.dtype.bytes for b, depends in read.items() if not depends)
+    return sum(math.prod(map(int, b.shape)) * b.dtype.bytes for b, depends in read.items() if not depends)

@@ -16,7 +16,9 @@ registers; one on whose variable it depends is cut in two instead:
 a loop over k in i+1:n around `unroll for p in 0:min(8, k - i)` becomes one over i+1:i+8 and one over i+8:n, of whole tiles.
 A test above it for all its iterations would leave the blocks of a reduction that a diagonal crosses without full tiles.
 
-Guarantees: the same instances in the same order.
+What is left of the rows of a tile runs in smaller tiles (strip_mining.rows).
+
+Guarantees: the same instances; in the same order, but for rows of which none touches what another one writes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import conjunction
-from polytc.codegen.passes import simplify
+from polytc.codegen.passes import simplify, strip_mining
 from polytc.codegen.passes.simplify import Interval, Terms
 from polytc.codegen.passes.vector_statements import bound_operands, clamp_shared_loads, shared_loads_safe
 from polytc.machine import Machine
@@ -101,7 +103,8 @@ def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
         return s, []
     single = simplify.expr(loops.binary("-", s.upper, s.lower), {}) == loops.const(1)       # a tile loop that was split
     if single or _stores_move(s.body, s.var):
-        return replace(s, body=loops.If(_all(found), assume_full_tile(body, found), _other(body, inside, facts))), []
+        other = _rest(body, found, facts) or _other(body, inside, facts)
+        return replace(s, body=loops.If(_all(found), assume_full_tile(body, found), other)), []
     mine, rest = [c for c in found if c.coefficient(s.var)], [c for c in found if not c.coefficient(s.var)]
     hoisted = _hoisted(mine, s, known)
     if hoisted == []:                                               # they hold in all iterations
@@ -109,6 +112,16 @@ def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
     if s.step == 1 and s.kind == "sequential":
         return _cut(s, mine, known, facts), rest
     return s, rest + (hoisted or [])
+
+
+def _rest(body: loops.Stmt, found: Sequence[Condition], facts: _Facts) -> loops.Stmt | None:
+    """The rows that are left of a tile, in smaller tiles. With masks that is only better where an open size decides how many
+    there are, as these may be all."""
+    of_size = any(isinstance(a, loops.Var) and a.least is not None for c in found for a in c.terms)
+    limits = {c.limit for c in found if c.upper}
+    if (facts.masks and not of_size) or len(limits) != 1 or not all(c.upper for c in found):
+        return None
+    return strip_mining.rows(body, {c.var for c in found}, max(limits), facts.numbers)
 
 
 def _stores_move(s: loops.Stmt, var: str) -> bool:

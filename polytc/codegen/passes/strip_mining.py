@@ -12,8 +12,9 @@ iterations. A 'reduce' loop keeps a partial result in each lane, and combines th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import combine
@@ -21,7 +22,9 @@ from polytc.codegen.passes import simplify
 from polytc.codegen.passes.vector_statements import Chunk, broadcast, vector_expr, vectors
 from polytc.machine import Machine
 from polytc.program.names import fresh
-from polytc.program.scalars import identity
+from polytc.program.scalars import I64, identity
+
+_ROW = loops.Var("row")
 
 SIDE_BY_SIDE = 4
 """Vectors in one iteration of a loop that has sums to wait for."""
@@ -202,3 +205,65 @@ def update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
         case loops.Call():
             return s.value.args[0], s.value.args[1], s.value.fn
     raise AssertionError("vectorize: not an update")
+
+
+# ---- rows of a tile
+
+def rows(s: loops.Stmt, names: set[str], height: int, numbers: Iterator[int]) -> loops.Stmt | None:
+    """A tile of which some rows are left, in tiles of half the rows, a quarter, ..., and single ones. names: the loops over the
+    rows, which are fewer than `height`; numbers: for new variables.
+
+    What is over R rows p becomes: the same over 4 rows q + p, for q in 0:R//4*4 in steps of 4, then over 2 rows, for q in
+    R//4*4:R//2*2, then over one, for q in R//2*2:R. Each of them can keep its results in registers, which a loop over rows
+    with an end that varies cannot. None where something else varies than one end of all loops, or a row touches what another
+    one writes.
+    """
+    tops = [x for x in traverse.walk_stmt(s) if isinstance(x, loops.For) and x.var in names]
+    ends, inner = {x.upper for x in tops}, {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
+    if len(ends) != 1 or any(inner & traverse.variables(e) for e in ends) or not _rows_apart(s, names) \
+            or any(x.kind != "unroll" or x.step != 1 or x.lower != loops.const(0) for x in tops):
+        return None
+    parts, start = list[loops.Stmt](), cast(loops.Expr, loops.const(0))
+    end = loops.Call("max", (ends.pop(), loops.const(0)), I64)  # there may be no row
+    strip = 1 << (height - 1).bit_length() - 1
+    while strip:
+        stop = simplify.expr(loops.binary("*", loops.binary("//", end, loops.const(strip)), loops.const(strip)), {})
+        first = f"{min(names)}.{next(numbers)}"
+        parts.append(loops.For(first, start, stop, strip, _strip(s, names, loops.Var(first), strip)))
+        start, strip = stop, strip // 2
+    return loops.block(*parts)
+
+
+def _strip(s: loops.Stmt, names: set[str], first: loops.Var, height: int) -> loops.Stmt:
+    """The statement for some rows from the first on."""
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        if not isinstance(x, loops.For) or x.var not in names:
+            return x
+        body = simplify.substitute(x.body, {x.var: loops.binary("+", first, loops.Var(x.var))})
+        return replace(x, upper=loops.const(height), body=body)
+    return traverse.map_stmt(s, on_stmt, lambda e: e)
+
+
+def _rows_apart(s: loops.Stmt, names: set[str]) -> bool:
+    """Do different rows touch different elements of all that is written? One subscript of each access is the row, times the
+    same number, and the same for all instances of the statement."""
+    same = simplify.substitute(s, dict.fromkeys(names, _ROW))
+    inner = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)} - names
+    written = {x.buffer for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
+    accesses: dict[loops.Buffer, list[tuple[loops.Expr, ...]]] = {}
+    for x in traverse.walk_stmt(same):
+        if isinstance(x, loops.Store):
+            accesses.setdefault(x.buffer, []).append(x.indices)
+        for e in traverse.expressions(x):
+            for load, _ in traverse.loads(e):
+                if load.buffer in written:
+                    accesses.setdefault(load.buffer, []).append(load.indices)
+    return all(any(_is_row([indices[d] for indices in found], inner) for d in range(len(b.shape)))
+               for b, found in accesses.items())
+
+
+def _is_row(subscripts: Sequence[loops.Expr], inner: set[str]) -> bool:
+    forms = [simplify.linear(e) if e.lanes == 1 else None for e in subscripts]
+    first = forms[0]
+    return first is not None and all(f == first for f in forms) and first.get(_ROW, 0) != 0 and not any(
+        inner & traverse.variables(a) for a in first)

@@ -195,8 +195,10 @@ class Site:
             return
         rows = values.reshape(-1, len(columns))
         for column, (low, high, what) in zip(rows.T, columns, strict=True):
-            wrong = column[((column < low) | (column >= high)) & (column != ignored)]
-            if wrong.size:
+            used = column[column != ignored]
+            ends = [v.item() if isinstance(v, np.generic) else v for v in (used.min(), used.max())] if used.size else []
+            wrong = [v for v in ends if v < low or v >= high]
+            if wrong:
                 raise self.misfit(f"the index {wrong[0]} is out of range for {what}, {low}:{high}")
 
     def unsupported(self, why: str, *notes: str) -> Unsupported:

@@ -24,6 +24,7 @@ from polytc.program import program as pr
 from polytc.program.affine import Linear
 from polytc.program.linear import linear
 from polytc.program.scalars import F32, I8, I32, U8
+from polytc.program.traces.values import at
 from polytc.rewrite.tidy import axes
 
 T = TypeVar("T")
@@ -56,11 +57,22 @@ class Sliding:
 
 def choose(plan: Plan, machine: Machine) -> Plan:
     """The plan with channels last where that takes fewer cycles by count."""
+    return _stored(plan, _moved(plan, machine))
+
+
+def choose_at(plan: Plan, machine: Machine, sizes: Mapping[str, int]) -> Plan:
+    """The same for a plan of traced sizes, counted at some of them: of the others it may be slower, and is as right."""
+    types = {n: at(t, sizes) for n, t in plan.types.items()}
+    calls = tuple(replace(c, program=at(c.program, sizes)) for c in plan.calls)
+    return _stored(plan, _moved(replace(plan, calls=calls, types=types), machine))
+
+
+def _moved(plan: Plan, machine: Machine) -> set[str]:
+    """The values that are stored with channels last."""
     lanes = machine.lanes(F32.bytes)
     if machine.kind != "cpu" or lanes < 2:
-        return plan
-    moved = {v for region in _regions(plan, _candidates(plan)) if _gain(plan, region, lanes) > 0 for v in region}
-    return _stored(plan, moved) if moved else plan
+        return set()
+    return {v for region in _regions(plan, _candidates(plan)) if _gain(plan, region, lanes) > 0 for v in region}
 
 
 def order(rank: int) -> tuple[int, ...]:
@@ -218,6 +230,8 @@ def _slides(place: Linear, data: Linear) -> bool:
 # ---- the plan with other layouts
 
 def _stored(plan: Plan, moved: set[str]) -> Plan:
+    if not moved:
+        return plan
     types = {n: Array(t.dtype, tuple(t.shape[d] for d in order(len(t.shape)))) if n in moved else t
              for n, t in plan.types.items()}
     return replace(plan, calls=tuple(_call(c, plan.types, moved) for c in plan.calls), types=types)

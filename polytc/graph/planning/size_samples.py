@@ -30,6 +30,9 @@ NEAREST = (1, 3)
 SMALL = (12, 5, 3, 2, 1, -1, -2, -3)
 """Moves that are tried last, where a size is confined to a few numbers."""
 
+PARTS = (2, 4)
+"""What each size is divided by besides: quotients by a size hardly change where it is large."""
+
 UNKNOWN = 24
 """Extents without names that a graph may have, so that its samples do not take long to find."""
 
@@ -105,11 +108,13 @@ def plans(sizes: Mapping[str, int], typical: Mapping[str, int], build: Build) ->
 def points(sizes: Mapping[str, int], typical: Mapping[str, int], allowed: Callable[[Mapping[str, int]], bool]
            ) -> list[Mapping[str, int]]:
     """Sizes around these in a region of them, the first ones those that code should be fast for; [] as in `plans`. Multiples
-    tell little of quotients: some are odd."""
+    tell little of quotients: some are odd. Sizes moved one by one tell little of products: some are moved together, and far."""
     found: list[Mapping[str, int]] = samples(
         sizes, typical, lambda point: dict(point) if allowed(point) else None, (*FAR, *SMALL))
-    for n, step in itertools.product(found[0] if found else (), NEAREST):
-        point = {**found[0], n: found[0][n] + step}
+    moved = [{**found[0], n: found[0][n] + step} for n, step in itertools.product(found[0] if found else (), NEAREST)]
+    moved += [{**found[0], n: found[0][n] // part} for n, part in itertools.product(found[0] if found else (), PARTS)]
+    ends = [{n: end(point[n] for point in found) for n in sizes} for end in (max, min) if found]
+    for point in (*moved, *ends):
         found += [point] if point not in found and allowed(point) else []
     return found
 

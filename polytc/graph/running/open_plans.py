@@ -100,10 +100,10 @@ class Calls(Sequence[Call]):
 
 
 class OpenPlan:
-    """A plan of traced sizes with its code. kernels: makes what has no code for all sizes."""
+    """A plan of traced sizes with its code. trace: of these sizes; kernels: makes what has no code for all sizes."""
 
     def __init__(self, plan: Plan, steps: Sequence[Step], trace: Trace, kernels: OpenKernels) -> None:
-        self.plan, self.steps, self.kernels = plan, tuple(steps), kernels
+        self.plan, self.steps, self.trace, self.kernels = plan, tuple(steps), trace, kernels
         named = dict.fromkeys((*plan.inputs, *plan.lasting, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
                                *(g.value for c in plan.calls for g in c.guards)))
         named |= dict.fromkeys(plan.base(n) for n in tuple(named))
@@ -117,7 +117,7 @@ class OpenPlan:
         numbers += [n for a in self._constants.values() for n in a.reshape(-1)]
         found = sizes_in((tuple(numbers), tuple(s.program for s in steps)))
         self._used = tuple(n for n in trace.sizes if n in found)
-        self._guards = Guards(trace)
+        self._guards = Guards(tuple(trace.sizes), trace.conditions)
         self._formulas = Formulas(self._used, numbers)
 
     def fits(self, sizes: Sizes) -> bool:

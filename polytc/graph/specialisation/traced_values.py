@@ -185,6 +185,23 @@ def _cast(node: Node, values: Values) -> np.ndarray | None:
     return values[0] if values[0] is not None and values[0].dtype == object and node.attributes.get("to") in CASTS else None
 
 
+def _where(node: Node, values: Values) -> np.ndarray | None:
+    condition, a, b = values
+    if condition is None or a is None or b is None or condition.dtype != bool or {a.dtype, b.dtype} != {np.dtype(object)}:
+        return None
+    which, *choices = np.broadcast_arrays(condition, a, b)
+    found = np.empty(which.shape, object)
+    found.reshape(-1)[:] = [x if yes else y for yes, x, y in zip(*(v.reshape(-1) for v in (which, *choices)), strict=True)]
+    return found
+
+
+def _expand(node: Node, values: Values) -> np.ndarray | None:
+    data, shape = values
+    if data is None or shape is None or is_traced(shape):
+        return None
+    return np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(map(int, shape)))).copy()
+
+
 def _reduced(f: Callable[[Any, Any], Any], start: int) -> Callable[[Node, Values], np.ndarray | None]:
     def row(node: Node, values: Values) -> np.ndarray | None:
         data, axes = values[0], _axes(node, values)
@@ -204,7 +221,7 @@ CASTS = {6: I32, 7: I64}
 ROWS: dict[str, Callable[[Node, Values], np.ndarray | None]] = {
     "Constant": lambda node, values: integers(tuple(node.attributes["value_ints"])),
     "Identity": lambda node, values: values[0], "Cast": _cast, "Gather": _gather, "Slice": _slice, "Concat": _concat,
-    "Unsqueeze": _unsqueeze, "Squeeze": _squeeze, "Reshape": _reshape,
+    "Unsqueeze": _unsqueeze, "Squeeze": _squeeze, "Reshape": _reshape, "Where": _where, "Expand": _expand,
     "Add": _elementwise(lambda a, b: a + b), "Sub": _elementwise(lambda a, b: a - b), "Mul": _elementwise(lambda a, b: a * b),
     "Div": _elementwise(_divided), "Neg": _elementwise(lambda a: -a), "Abs": _elementwise(abs),
     "Min": _elementwise(min), "Max": _elementwise(max),

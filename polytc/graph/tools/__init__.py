@@ -1,1 +1,1 @@
-"""What is asked about a model beside running it: is it right, what are its kernels, what is its header in C?"""
+"""What is asked about a model beside running it: is it right, and what are its kernels?"""

@@ -129,6 +129,53 @@ def size_names(formulas: Iterable[Terms]) -> set[str]:
             for n in ([atom] if isinstance(atom, str) else size_names((atom.a, atom.b)))}
 
 
+Range: TypeAlias = "tuple[int, int]"
+"""The smallest and the largest value."""
+
+
+def interval(terms: Terms, ranges: Mapping[str, Range]) -> Range:
+    """Bounds of a formula for sizes in these ranges. Raises ZeroDivisionError where a divisor may be 0."""
+    low = high = 0
+    for product, c in terms:
+        least, most = c, c
+        for atom in product:
+            a, b = ranges[atom] if isinstance(atom, str) else _quotient_interval(atom, ranges)
+            ends = (least * a, least * b, most * a, most * b)
+            least, most = min(ends), max(ends)
+        low, high = low + least, high + most
+    return low, high
+
+
+def _quotient_interval(q: Quotient, ranges: Mapping[str, Range]) -> Range:
+    divisors = interval(q.b, ranges)
+    if divisors[0] <= 0 <= divisors[1]:
+        raise ZeroDivisionError("a divisor may be 0")
+    ends = [a // b for a in interval(q.a, ranges) for b in divisors]
+    return min(ends), max(ends)
+
+
+def magnitude(terms: Terms, ranges: Mapping[str, Range]) -> int:
+    """What nothing in the evaluation of a formula exceeds, for sizes in these ranges, up to signs."""
+    found = 0
+    for product, c in terms:
+        most = abs(c)
+        for atom in product:
+            most *= max(map(abs, ranges[atom])) if isinstance(atom, str) else magnitude(atom.a, ranges)
+        found += most
+    inner = [magnitude(each, ranges) for product, _ in terms for q in product if not isinstance(q, str) for each in (q.a, q.b)]
+    return max(found, *inner, 0) if inner else found
+
+
+def always(guard: Guard, ranges: Mapping[str, Range]) -> bool:
+    """Is a guard met by all sizes in these ranges, as their intervals tell?"""
+    terms, question = guard
+    try:
+        low, high = interval(terms, ranges)
+    except ZeroDivisionError:
+        return False
+    return {"==": low == high == 0, "!=": low > 0 or high < 0, ">": low > 0, "<=": high <= 0}[question]
+
+
 def holds(guard: Guard, sizes: Mapping[str, int]) -> bool:
     """Do these sizes meet a guard?"""
     terms, question = guard

@@ -95,6 +95,12 @@ class Trace:
         """Do these sizes meet the guards so far?"""
         return self.admits(sizes) and all(holds(guard, sizes) for guard in self.guards)
 
+    @property
+    def conditions(self) -> tuple[Guard, ...]:
+        """What sizes must meet: to be as large as they may be at least, and the guards so far."""
+        least = [(add((((n,), 1),), constant(1 - low)), ">") for n, low in self.least.items() if low is not None]
+        return *least, *self.guards
+
     def admits(self, sizes: Mapping[str, int]) -> bool:
         """May sizes be as small as these?"""
         return all(sizes[n] >= least for n, least in self.least.items() if least is not None)

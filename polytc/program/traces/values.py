@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
-from polytc.program.traces.formulas import evaluated, size_names, source
-from polytc.program.traces.traced import Trace, Traced, traced
+from polytc.program.traces.formulas import Guard, evaluated, size_names, source
+from polytc.program.traces.traced import Traced, traced
 
 
 def at(thing: Any, sizes: Mapping[str, int]) -> Any:
@@ -57,13 +57,12 @@ class Formulas:
 
 
 class Guards:
-    """The guards of a trace as a function of sizes, compiled once."""
+    """Guards as a function of sizes, compiled once. names: of the sizes in them, and maybe others."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.names = tuple(trace.sizes)
+    def __init__(self, names: Sequence[str], guards: Iterable[Guard]) -> None:
+        self.names = tuple(names)
         place = _places(self.names)
-        tests = [f"{place[n]} >= {low}" for n, low in trace.least.items() if low is not None]
-        tests += [f"{source(terms, place)} {question} 0" for terms, question in trace.guards]
+        tests = [f"{source(terms, place)} {question} 0" for terms, question in guards]
         self._met = _function(", ".join(place.values()), " and ".join(tests) or "True")
 
     def met(self, sizes: Mapping[str, int]) -> bool:

@@ -29,6 +29,8 @@ MATRIX = 16
 """Rows, columns and words of a tile of the matrix unit, and the cycles of its product."""
 LATENCY, STORED = 52, 4
 """Cycles until a product of the matrix unit can be added to; of storing a row of a tile of results and loading it again."""
+ONE_WAY = 4096
+"""Bytes of one way of a first cache, on most processors a page: lines so far apart share a set."""
 WIDEST = 8
 """Vectors side by side."""
 
@@ -53,7 +55,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
     accesses: of the statement, target first. shared: the indices that may be vectorised or unrolled.
     """
     found = _tiles(s, accesses, shared, lanes, machine, every=False)
-    chosen = min(found, key=lambda t: _order(accesses[0], t), default=None)
+    chosen = min(found, key=lambda t: _order(s, accesses, t, machine), default=None)
     steps = prod(s.extents[i] for i in reduced_indices(s))
     scalar = steps * prod(s.extents[i] for i in shared) * (1 + machine.costs.accesses.load * len(accesses))
     return chosen if chosen is not None and chosen.cycles < scalar else None
@@ -62,11 +64,15 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
 def candidates(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
                machine: Machine) -> list[RegisterTile]:
     """All tiles that `best` weighs, the cheapest first."""
-    return sorted(_tiles(s, accesses, shared, lanes, machine, every=True), key=lambda t: _order(accesses[0], t))
+    return sorted(_tiles(s, accesses, shared, lanes, machine, every=True), key=lambda t: _order(s, accesses, t, machine))
 
 
-def _order(target: AccessStrides, t: RegisterTile) -> tuple[float, int, str]:
-    return t.cycles, _apart(target, t), t.jam or ""
+def _order(s: pr.Statement, accesses: tuple[AccessStrides, ...], t: RegisterTile, machine: Machine
+           ) -> tuple[float, int, int, str]:
+    open_ = {r.index for r in s.ranges if r.typical}
+    rows_of_fixed = t.jam is not None and t.jam not in open_
+    cycles = t.cycles * (machine.costs.arithmetic.open_rows if open_ and not rows_of_fixed else 1)
+    return cycles, _apart(accesses[0], t), _in_one_set(accesses[1:], t), t.jam or ""
 
 
 def _tiles(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int, machine: Machine,
@@ -146,6 +152,13 @@ def _apart(target: AccessStrides, t: RegisterTile) -> int:
     shared by threads, which should not write to the same lines."""
     stride = target.stride(t.jam) if t.jam is not None and target.stride(t.vector) != 1 else 0
     return target.bytes if stride is None else abs(stride) * target.width
+
+
+def _in_one_set(reads: tuple[AccessStrides, ...], t: RegisterTile) -> int:
+    """Of how many operands do the rows of a tile lie in lines that meet in one set of the first cache?"""
+    strides = [a.stride(t.jam) for a in reads] if t.jam is not None else []
+    return sum(stride is not None and stride != 0 and stride * a.width % ONE_WAY == 0
+               for a, stride in zip(reads, strides, strict=False))
 
 
 def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:

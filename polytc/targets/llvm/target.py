@@ -81,10 +81,11 @@ class LLVMTarget:
         return Executable(binary, max(1, threads))
 
     def standalone(self, sources: Sequence[tuple[str, Source | None]], triple: str = "") -> bytes:
-        """One position-independent object file of several texts of LLVM IR, with the source that says how each is tuned."""
+        """One position-independent object file of several texts of LLVM IR, with the source that says how each is tuned. What
+        does not say in its attributes for which processor it is runs on all of them."""
         plain = jit.Tuning(slp=False, vectorize=False, level=2)
         texts = [(text, self._tuning(source) if source is not None else plain) for text, source in sources]
-        return jit.link(texts, *self._processor(), triple)
+        return jit.link(texts, "", "", triple)
 
     def assembly(self, source: Source) -> str:
         """The optimised machine code as text."""

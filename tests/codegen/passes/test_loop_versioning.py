@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,14 @@ def tiles(seed: int) -> tuple[L.Module, dict[str, np.ndarray]]:
     return module, arrays_of(x, z, y, seed=seed)
 
 
+def per_element(found: list[Any]) -> dict[Any, list[Any]]:
+    """The stores to each element in their order: rows that are left of a tile may come in another one among each other."""
+    elements: dict[Any, list[Any]] = {}
+    for store in found:
+        elements.setdefault(store[:2], []).append(store)
+    return elements
+
+
 @pytest.mark.parametrize("start", [0, 20, 40, *(pytest.param(n, marks=pytest.mark.long) for n in (10, 30, 50))])
 def test_the_same_instances_in_the_same_order(start: int) -> None:
     """And masked vectors of these tiles stay inside of the arrays."""
@@ -78,7 +87,8 @@ def test_the_same_instances_in_the_same_order(start: int) -> None:
         final = results(module, arrays)["Y"]
         for machine in (AVX512, AVX2):
             made = [loop_versioning.version_kernel(k, machine) for k in module.kernels]
-            assert stores(L.block(*(k.body for k in made)), arrays) == expected, (seed, machine.masked)
+            found = stores(L.block(*(k.body for k in made)), arrays)
+            assert per_element(found) == per_element(expected), (seed, machine.masked)
             expanded = verify(L.Module("m", module.args, ("Y",), (), tuple(expand_kernel(k, machine) for k in made)))
             np.testing.assert_array_equal(results(expanded, arrays)["Y"], final, f"{seed} {machine.masked}")
 

@@ -7,10 +7,12 @@ from enum import IntEnum
 
 from polytc.codegen import weight_file
 from polytc.codegen.target import Source
+from polytc.machine import Machine
+from polytc.program.traces.formulas import Guard, Terms
 
-WEIGHTS, ARENA, SCRATCH = 0, 1, 2
-"""The areas that the model owns; those of the caller's arrays follow."""
-OWN = 3
+WEIGHTS, ARENA, SCRATCH, NUMBERS = range(4)
+"""The areas that the model owns, NUMBERS for what follows from sizes; those of the caller's arrays follow."""
+OWN = 4
 
 
 class Status(IntEnum):
@@ -23,18 +25,20 @@ class Status(IntEnum):
     NO_FILE = 4
     BAD_WEIGHTS = 5
     FOREIGN_PROCESSOR = 6
+    BAD_SIZE = 7
 
 
 MEANINGS = {Status.OK: "done", Status.BAD_ARRAY: "an array is NULL, or an output shares memory with another array",
             Status.BUSY: "another thread runs this model: open one for each thread",
             Status.NO_MEMORY: "there is no memory", Status.NO_FILE: "the file of the weights cannot be read",
             Status.BAD_WEIGHTS: "the weights are damaged, or not those of this code",
-            Status.FOREIGN_PROCESSOR: "this processor lacks instructions that the code was made of"}
+            Status.FOREIGN_PROCESSOR: "this processor lacks instructions that the code was made of",
+            Status.BAD_SIZE: "the code is not for these sizes"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """area: WEIGHTS, ARENA, SCRATCH, or OWN + number of the caller's array. offset: bytes."""
+    """area: WEIGHTS, ARENA, SCRATCH, NUMBERS, or OWN + number of the caller's array. offset: bytes."""
 
     area: int
     offset: int = 0
@@ -65,35 +69,81 @@ class Copy:
 
     source: Place
     target: Place
-    bytes: int
+    bytes: Terms
+
+
+@dataclass(frozen=True)
+class Word:
+    """A number that kernels read, which follows from the sizes. offset: bytes into NUMBERS; dtype: as the language calls it."""
+
+    offset: int
+    value: Terms
+    dtype: str = "i64"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The steps for one kind of processor and for those of the open sizes that meet `guards`.
+
+    level: number of the kind among those of the chain. words: what is written once for each set of sizes. extents: of the
+    caller's arrays, inputs first.
+    """
+
+    level: int
+    steps: tuple[Step | Skip, ...]
+    copies: tuple[Copy, ...]
+    extents: tuple[tuple[Terms, ...], ...]
+    guards: tuple[Guard, ...] = ()
+    words: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An array of the caller: its name in the model, its type as the language calls it, and its row-major shape."""
+    """An array of the caller: its name in the model, its type as the language calls it, and its row-major shape, that for the
+    largest sizes where some are open. element: bytes."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    bytes: int
+    element: int
+
+
+@dataclass(frozen=True)
+class OpenSize:
+    """A size that the caller chooses, from `least` to `largest`."""
+
+    name: str
+    least: int
+    largest: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """level: number of the kind of processor that it is for."""
+
+    source: Source
+    level: int = 0
 
 
 @dataclass(frozen=True)
 class Chain:
-    """name: prefix of the functions, a C identifier. header: the words that the file of weights begins with. arena, scratch:
-    bytes; thread_bytes: what each thread adds to scratch. inputs, outputs: the arrays that the caller gives. maker: the
-    program and version that made it."""
+    """name: prefix of the functions, a C identifier. levels: the kinds of processors, the best first; None for all. variants:
+    the first that serves a processor and its sizes runs. header: the words that the file of weights begins with. arena,
+    scratch, numbers: bytes; thread_bytes: what each thread adds to scratch. inputs, outputs: the arrays that the caller gives.
+    sizes: those that are open. maker: the program and version that made it."""
 
     name: str
-    sources: tuple[Source, ...]
-    steps: tuple[Step | Skip, ...]
-    copies: tuple[Copy, ...]
+    kernels: tuple[Kernel, ...]
+    levels: tuple[Machine | None, ...]
+    variants: tuple[Variant, ...]
     header: tuple[int, ...]
     arena: int
     scratch: int
     thread_bytes: int
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
+    sizes: tuple[OpenSize, ...] = ()
+    numbers: int = 0
     maker: str = ""
 
     @property
@@ -102,6 +152,6 @@ class Chain:
         return weight_file.BYTES + self.header[weight_file.BYTES_WORD] if self.header else 0
 
     @property
-    def arrays(self) -> int:
-        """How many the caller gives."""
-        return len(self.inputs) + len(self.outputs)
+    def arrays(self) -> tuple[Argument, ...]:
+        """What the caller gives."""
+        return *self.inputs, *self.outputs

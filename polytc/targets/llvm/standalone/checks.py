@@ -1,7 +1,7 @@
 """What code that runs without Python checks of what it is given, as LLVM IR.
 
     i1 are_weights(file, got, bytes)     is what was read the file of these weights?
-    i1 shared(given, count)              is one of the caller's arrays NULL, or does an output share memory with another?
+    i1 shared(given, count, records)     is one of the caller's arrays NULL, or does an output share memory with another?
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ judge:
   ret i1 %good
 }
 ; Is an array missing, or does an output share memory with another one?
-define internal i1 @shared(ptr %given, i64 %count) {
+define internal i1 @shared(ptr %given, i64 %count, ptr %records) {
   br label %outer
 outer:
   %a = phi i64 [ 0, %0 ], [ %a1, %inner.end ]
@@ -59,7 +59,7 @@ outer:
 one:
   %a.p = getelementptr i64, ptr %given, i64 %a
   %a.first = load i64, ptr %a.p
-  %a.bytes.p = getelementptr i64, ptr @bytes, i64 %a
+  %a.bytes.p = getelementptr %array, ptr %records, i64 %a, i32 2
   %a.bytes = load i64, ptr %a.bytes.p
   %a.last = add i64 %a.first, %a.bytes
   %missing = icmp eq i64 %a.first, 0
@@ -74,7 +74,7 @@ inner:
 compare:
   %b.p = getelementptr i64, ptr %given, i64 %b
   %b.first = load i64, ptr %b.p
-  %b.bytes.p = getelementptr i64, ptr @bytes, i64 %b
+  %b.bytes.p = getelementptr %array, ptr %records, i64 %b, i32 2
   %b.bytes = load i64, ptr %b.bytes.p
   %b.last = add i64 %b.first, %b.bytes
   %begins = icmp ult i64 %a.first, %b.last
@@ -94,14 +94,13 @@ apart:
 
 
 def text(chain: Chain) -> str:
-    """The two functions, and the tables that they look at."""
+    """The two functions, and the header that weights must have."""
     found = _FUNCTIONS.replace("@WORDS", str(weight_file.WORDS)).replace("@HEADER_BYTES", str(weight_file.BYTES))
     found = found.replace("@INPUTS", str(len(chain.inputs)))
     found = found.replace("@SUMS", str(weight_file.SUMS_WORD)).replace("@SUM", str(weight_file.SUM_WORD))
-    sizes = [a.bytes for a in (*chain.inputs, *chain.outputs)]
-    return found + _table("bytes", sizes) + _table("header", chain.header or [0] * weight_file.WORDS)
+    return found + table("header", chain.header or [0] * weight_file.WORDS)
 
 
-def _table(name: str, values: Sequence[int]) -> str:
+def table(name: str, values: Sequence[int]) -> str:
     """A constant table of 64-bit words."""
     return f"@{name} = internal constant [{len(values)} x i64] [{', '.join(f'i64 {v}' for v in values)}]\n"

@@ -9,32 +9,48 @@ from __future__ import annotations
 
 from polytc.codegen import weight_file
 from polytc.native import parallel_regions
-from polytc.targets.llvm.standalone.chain import Chain, Status
+from polytc.targets.llvm.standalone import sizes
+from polytc.targets.llvm.standalone.chain import ARENA, NUMBERS, SCRATCH, WEIGHTS, Chain, Status
 from polytc.targets.llvm.standalone.record import (
-    AREAS,
     CONTEXT,
     COUNT,
+    HANDLES,
     HOOKS,
     JOIN,
+    LEVEL,
+    MEMORIES,
     OWNED,
+    POINTERS,
+    POOL,
     RELEASE,
+    ROWS,
     START,
+    TEAM,
     WORDS,
     rounded,
 )
 
 
-def text(chain: Chain, steps: int, places: int) -> str:
-    """The functions. steps, places: how many the tables have."""
-    return _create(chain, steps, places) + _from_file(chain) + _from_memory(chain) + _ready(chain, steps) + _close(chain)
+def text(chain: Chain) -> str:
+    """The functions."""
+    return _create(chain) + _from_file(chain) + _from_memory(chain) + _ready() + _close(chain)
 
 
-def _create(chain: Chain, steps: int, places: int) -> str:
+def _create(chain: Chain) -> str:
     """A record with its memory, but for the weights: NULL if there is none."""
-    sizes = {1: rounded(chain.arena), 3: rounded(32 * steps), 4: rounded(8 * places), 5: rounded(parallel_regions.BYTES)}
-    asked = "".join(f"  %m.{k} = call i1 @memory(ptr %model, i64 {k}, i64 {size})\n" for k, size in sizes.items())
+    counts = [sizes.counts(v) for v in chain.variants]
+    steps, places = (max((c[k] for c in counts), default=0) for k in range(2))
+    fixed = {ARENA: chain.arena, NUMBERS: sizes.layout(chain).end, ROWS: 32 * steps, POINTERS: 8 * places,
+             POOL: parallel_regions.BYTES}
+    asked = [f"  %m.{k} = call i1 @memory(ptr %model, i64 {k}, i64 {rounded(size)})\n" for k, size in fixed.items()]
+    asked += [f"  %m.{k} = call i1 @memory(ptr %model, i64 {k}, i64 {size})\n"
+              for k, size in ((SCRATCH, "%scratch"), (HANDLES, "%pairs"))]
+    every, answers = "%m.1", ""
+    for k in range(2, MEMORIES):
+        answers += f"  %all.{k} = and i1 {every}, %m.{k}\n"
+        every = f"%all.{k}"
     return f"""\
-define internal ptr @create(i32 %wanted, ptr %hooks) {{
+define internal ptr @create(i64 %level, i32 %wanted, ptr %hooks) {{
   %own = icmp eq ptr %hooks, null
   %given = select i1 %own, ptr @own.hooks, ptr %hooks
   %context = load ptr, ptr %given
@@ -55,15 +71,13 @@ fill:
   %own.bytes = mul i64 %threads, {rounded(chain.thread_bytes)}
   %scratch = add i64 %own.bytes, {rounded(chain.scratch)}
   %pairs = mul i64 %threads, 64
-{asked}  %m.2 = call i1 @memory(ptr %model, i64 2, i64 %scratch)
-  %m.6 = call i1 @memory(ptr %model, i64 6, i64 %pairs)
-  %a = and i1 %m.1, %m.2
-  %b = and i1 %m.3, %m.4
-  %c = and i1 %m.5, %m.6
-  %ab = and i1 %a, %b
-  %all = and i1 %ab, %c
-  br i1 %all, label %made, label %fail
+  %level.p = call ptr @word(ptr %model, i64 {LEVEL})
+  store i64 %level, ptr %level.p
+  %team.p = call ptr @word(ptr %model, i64 {TEAM})
+  store i64 %threads, ptr %team.p
+{"".join(asked)}{answers}  br i1 {every}, label %made, label %fail
 made:
+  call void @describe(ptr %model)
   ret ptr %model
 fail:
   call void @{chain.name}_close(ptr %model)
@@ -77,12 +91,13 @@ def _opened(name: str, parameters: str, body: str) -> str:
     return f"""\
 define i32 @{name}(ptr %out, {parameters}, i32 %wanted, ptr %hooks) {{
   store ptr null, ptr %out
-  %able = call i1 @able()
+  %level = call i64 @level()
+  %able = icmp sge i64 %level, 0
   br i1 %able, label %create, label %foreign
 foreign:
   ret i32 {Status.FOREIGN_PROCESSOR}
 create:
-  %model = call ptr @create(i32 %wanted, ptr %hooks)
+  %model = call ptr @create(i64 %level, i32 %wanted, ptr %hooks)
   %there = icmp ne ptr %model, null
   br i1 %there, label %weights, label %none
 none:
@@ -90,9 +105,10 @@ none:
 weights:
 {body}end:
   %good = icmp eq i32 %found, 0
-  br i1 %good, label %ready, label %fail
-ready:
-  call void @ready(ptr %model, i32 %wanted)
+  br i1 %good, label %choose, label %fail
+choose:
+  %chosen = call i32 @choose(ptr %model, ptr @largest)
+  call void @ready(ptr %model)
   store ptr %model, ptr %out
   ret i32 {Status.OK}
 fail:
@@ -107,7 +123,7 @@ def _from_file(chain: Chain) -> str:
   %needs = icmp ne i64 {chain.weights}, 0
   br i1 %needs, label %room, label %got
 room:
-  %some = call i1 @memory(ptr %model, i64 0, i64 {rounded(chain.weights)})
+  %some = call i1 @memory(ptr %model, i64 {WEIGHTS}, i64 {rounded(chain.weights)})
   %owned = call ptr @word(ptr %model, i64 {OWNED})
   store i64 1, ptr %owned
   br i1 %some, label %named, label %got
@@ -119,7 +135,7 @@ read:
   %opened = icmp ne ptr %file, null
   br i1 %opened, label %load, label %got
 load:
-  %into = call ptr @field(ptr %model, i64 0)
+  %into = call ptr @field(ptr %model, i64 {WEIGHTS})
   %read.bytes = call i64 @fread(ptr %into, i64 1, i64 {chain.weights}, ptr %file)
   %behind = call i32 @fgetc(ptr %file)
   %ends = icmp slt i32 %behind, 0
@@ -162,53 +178,17 @@ got:
 """)
 
 
-def _ready(chain: Chain, steps: int) -> str:
-    """Writes the table of the steps and starts the threads. Those that cannot be started leave their share to the others."""
+def _ready() -> str:
+    """Starts the threads. Those that cannot be started leave their share to the others."""
     return f"""\
-define internal void @ready(ptr %model, i32 %wanted) {{
-  %few = icmp slt i32 %wanted, 1
-  %atleast = select i1 %few, i32 1, i32 %wanted
-  %threads = sext i32 %atleast to i64
-  %rows = call ptr @field(ptr %model, i64 3)
-  %pointers = call ptr @field(ptr %model, i64 4)
-  %memory = call ptr @field(ptr %model, i64 2)
-  br label %next
-next:
-  %k = phi i64 [ 0, %0 ], [ %k1, %row ]
-  %more = icmp slt i64 %k, {steps}
-  br i1 %more, label %row, label %pool
-row:
-  %step = getelementptr %step, ptr @steps, i64 %k
-  %first.p = getelementptr %step, ptr %step, i64 0, i32 1
-  %arena.p = getelementptr %step, ptr %step, i64 0, i32 2
-  %parallel.p = getelementptr %step, ptr %step, i64 0, i32 3
-  %entry = load ptr, ptr %step
-  %first = load i64, ptr %first.p
-  %arena = load i64, ptr %arena.p
-  %parallel = load i64, ptr %parallel.p
-  %skips = icmp eq ptr %entry, null
-  %is = icmp ne i64 %parallel, 0
-  %own.team = select i1 %is, i64 %threads, i64 1
-  %team = select i1 %skips, i64 %parallel, i64 %own.team
-  %at = mul i64 %k, 4
-  %row.0 = getelementptr i64, ptr %rows, i64 %at
-  %row.1 = getelementptr i64, ptr %row.0, i64 1
-  %row.2 = getelementptr i64, ptr %row.0, i64 2
-  %row.3 = getelementptr i64, ptr %row.0, i64 3
-  %args = getelementptr ptr, ptr %pointers, i64 %first
-  %wanted.as = inttoptr i64 %arena to ptr
-  %kernel.memory = getelementptr i8, ptr %memory, i64 %arena
-  %own.memory = select i1 %skips, ptr %wanted.as, ptr %kernel.memory
-  store ptr %entry, ptr %row.0
-  store ptr %args, ptr %row.1
-  store ptr %own.memory, ptr %row.2
-  store i64 %team, ptr %row.3
-  %k1 = add i64 %k, 1
-  br label %next
+define internal void @ready(ptr %model) {{
+  %team.p = call ptr @word(ptr %model, i64 {TEAM})
+  %threads = load i64, ptr %team.p
+  br label %pool
 pool:
-  %state = call ptr @field(ptr %model, i64 5)
+  %state = call ptr @field(ptr %model, i64 {POOL})
   call void @llvm.memset.p0.i64(ptr %state, i8 0, i64 {parallel_regions.BYTES}, i1 false)
-  %handles = call ptr @field(ptr %model, i64 6)
+  %handles = call ptr @field(ptr %model, i64 {HANDLES})
   %count = call ptr @word(ptr %model, i64 {COUNT})
   %context = call ptr @field(ptr %model, i64 {CONTEXT})
   %start.with = call ptr @field(ptr %model, i64 {START})
@@ -240,7 +220,7 @@ done:
 
 def _close(chain: Chain) -> str:
     stop = parallel_regions.OFFSET["stop"]
-    frees = "".join(f"  call void @forget(ptr %model, i64 {k})\n" for k in range(1, AREAS))
+    frees = "".join(f"  call void @forget(ptr %model, i64 {k})\n" for k in range(1, MEMORIES))
     return f"""\
 define void @{chain.name}_close(ptr %model) {{
   %there = icmp ne ptr %model, null
@@ -249,8 +229,8 @@ look:
   %context = call ptr @field(ptr %model, i64 {CONTEXT})
   %count.p = call ptr @word(ptr %model, i64 {COUNT})
   %count = load i64, ptr %count.p
-  %handles = call ptr @field(ptr %model, i64 6)
-  %pool = call ptr @field(ptr %model, i64 5)
+  %handles = call ptr @field(ptr %model, i64 {HANDLES})
+  %pool = call ptr @field(ptr %model, i64 {POOL})
   %join.by = call ptr @field(ptr %model, i64 {JOIN})
   %any = icmp sgt i64 %count, 0
   br i1 %any, label %halt, label %weights
@@ -275,7 +255,7 @@ weights:
   %ours = icmp ne i64 %owned, 0
   br i1 %ours, label %own, label %release
 own:
-  call void @forget(ptr %model, i64 0)
+  call void @forget(ptr %model, i64 {WEIGHTS})
   br label %release
 release:
 {frees}  %free = call ptr @field(ptr %model, i64 {RELEASE})

@@ -1,6 +1,7 @@
 """Has the processor the instructions that the code was made of? As LLVM IR, for x86-64; other code runs on all of its kind.
 
-    i1 able()
+    i1 able()                       for one machine
+    i64 level()                     the first of several that it has the instructions of
 
 Bits of `cpuid` are those of Intel's manual (volume 2A, CPUID) and AMD's (volume 3, appendix E); whether the system keeps the
 registers is in XCR0 (Intel, volume 1, 13.3). Those of the matrix unit Linux gives to processes that ask for them
@@ -8,6 +9,8 @@ registers is in XCR0 (Intel, volume 1, 13.3). Those of the matrix unit Linux giv
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from polytc.machine import Machine
 from polytc.processors import ARCH_PRCTL, REQUEST, TILE_DATA
@@ -26,10 +29,23 @@ _KEPT = {"avx": 0x6, "avx512f": 0xE6, "amx-tile": 0x60006}
 """Feature -> bits of XCR0 without which the system does not keep its registers."""
 
 
-def text(machine: Machine | None) -> str:
+def level(machines: Sequence[Machine | None]) -> str:
+    """i64 level(): the number of the first of these machines whose code the processor runs; -1 if there is none."""
+    asked = "".join(f"""\
+  %is.{k} = call i1 @able.{k}()
+  br i1 %is.{k}, label %found.{k}, label %next.{k}
+found.{k}:
+  ret i64 {k}
+next.{k}:
+""" for k in range(len(machines)))
+    able = "".join(text(m, f"able.{k}") for k, m in enumerate(machines))
+    return f"{able}define internal i64 @level() {{\n{asked}  ret i64 -1\n}}\n"
+
+
+def text(machine: Machine | None, name: str = "able") -> str:
     """The function. machine: that the code is made for; None if nothing is asked of the processor."""
     if machine is None or machine.architecture != "x86_64":
-        return "define internal i1 @able() {\n  ret i1 true\n}\n"
+        return f"define internal i1 @{name}() {{\n  ret i1 true\n}}\n"
     asked = {"avx", *features_of(machine)} & set(_BITS)
     lines, answers = [], ["true"]
     for k, (leaf, part) in enumerate(_LEAVES):
@@ -48,7 +64,7 @@ def text(machine: Machine | None) -> str:
     for n, answer in enumerate(answers[1:]):
         body += f"  %able.{n} = and i1 {answer}, {f'%able.{n - 1}' if n else 'true'}\n"
     last = f"%able.{len(answers) - 2}" if len(answers) > 1 else "true"
-    return f"define internal i1 @able() {{\n{body}{_system(last, kept)}}}\n"
+    return f"define internal i1 @{name}() {{\n{body}{_system(last, kept)}}}\n"
 
 
 def _system(able: str, kept: int) -> str:

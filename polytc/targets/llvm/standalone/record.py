@@ -1,17 +1,22 @@
 """A model's record in memory, of 64-bit words, and the functions that it takes memory and threads by, as LLVM IR.
 
-    weights, arena, scratch, steps, pointers, pool, threads    memory
-    count       of the threads
-    busy        1 during a run
+    weights, arena, scratch, numbers, rows, pointers, pool, handles     memory
+    count       of the threads that were started
+    busy        1 during a run, and while sizes are changed
     owned       1 if the weights are the model's to release
+    variant     the tables of the steps that run
+    level       the kind of processor
+    team        how many threads were asked for
     hooks       context, allocate, release, start, join: the caller's, or those of libc and pthread
 """
 
 from __future__ import annotations
 
-AREAS = 7
+ROWS, POINTERS, POOL, HANDLES = range(4, 8)
+"""Words behind those of the areas (chain.py), which hold their memory."""
+MEMORIES = 8
 """The first words: memory that is released with the model."""
-COUNT, BUSY, OWNED, HOOKS = 7, 8, 9, 10
+COUNT, BUSY, OWNED, VARIANT, LEVEL, TEAM, HOOKS = range(MEMORIES, MEMORIES + 7)
 CONTEXT, ALLOCATE, RELEASE, START, JOIN = range(HOOKS, HOOKS + 5)
 WORDS = HOOKS + 5
 ALIGN = 64
@@ -25,6 +30,9 @@ def rounded(size: int) -> int:
 TEXT = f"""\
 %step = type {{ ptr, i64, i64, i64 }}
 %place = type {{ i64, i64 }}
+%array = type {{ ptr, ptr, i64, i64, ptr }}
+%copy = type {{ %place, %place, i64 }}
+%variant = type {{ ptr, i64, ptr, i64, ptr, i64 }}
 %hooks = type {{ ptr, ptr, ptr, ptr, ptr }}
 @mode = internal constant [3 x i8] c"rb\\00"
 @own.hooks = internal constant %hooks {{ ptr null, ptr @own.allocate, ptr @own.release, ptr @own.start, ptr @own.join }}

@@ -8,62 +8,108 @@ A run begins by setting the model's word BUSY, so that a second thread with the 
 
 from __future__ import annotations
 
-from polytc.targets.llvm.standalone.chain import OWN, Chain, Copy, Place, Status
-from polytc.targets.llvm.standalone.record import BUSY
+from polytc.targets.llvm.standalone.chain import NUMBERS, OWN, Chain, Status
+from polytc.targets.llvm.standalone.record import BUSY, POINTERS, POOL, ROWS, VARIANT
+from polytc.targets.llvm.standalone.sizes import layout
 
 
-def text(chain: Chain, steps: int, places: int) -> str:
-    """The functions. steps, places: how many the tables have."""
-    return _of_tables(chain, steps, places) + _of_arrays(chain)
+def text(chain: Chain) -> str:
+    """The functions."""
+    return _COPY + _of_tables(chain) + _of_arrays(chain)
 
 
-def _of_tables(chain: Chain, steps: int, places: int) -> str:
-    first = len(chain.inputs)
-    stores = "".join(_given("%inputs", k, OWN + k) if k < first else _given("%outputs", k - first, OWN + k)
-                     for k in range(chain.arrays))
-    owned = "".join(f"  %own.{k} = call ptr @field(ptr %model, i64 {k})\n  %base.{k} = getelementptr ptr, ptr %bases, i64 {k}\n"
-                    f"  store ptr %own.{k}, ptr %base.{k}\n" for k in range(OWN))
-    copies = "".join(_copy(k, c) for k, c in enumerate(chain.copies))
-    return f"""\
-define i32 @{chain.name}_run_arrays(ptr %model, ptr %inputs, ptr %outputs) {{
-  %bases = alloca ptr, i64 {OWN + chain.arrays}
-{owned}{stores}  %given = getelementptr ptr, ptr %bases, i64 {OWN}
-  %shared = call i1 @shared(ptr %given, i64 {chain.arrays})
-  br i1 %shared, label %refused, label %enter
-refused:
-  ret i32 {Status.BAD_ARRAY}
-enter:
-  %busy = call ptr @word(ptr %model, i64 {BUSY})
-  %entered = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
-  %alone = extractvalue {{ i64, i1 }} %entered, 1
-  br i1 %alone, label %begin, label %taken
-taken:
-  ret i32 {Status.BUSY}
-begin:
-  %pointers = call ptr @field(ptr %model, i64 4)
-  br label %next
-next:
-  %k = phi i64 [ 0, %begin ], [ %k1, %fill ]
-  %more = icmp slt i64 %k, {places}
-  br i1 %more, label %fill, label %walk
-fill:
-  %place = getelementptr %place, ptr @places, i64 %k
+_COPY = f"""\
+; Where a place lies.
+define internal ptr @lies(ptr %bases, ptr %place) {{
   %offset.p = getelementptr %place, ptr %place, i64 0, i32 1
   %area = load i64, ptr %place
   %offset = load i64, ptr %offset.p
   %base.p = getelementptr ptr, ptr %bases, i64 %area
   %base = load ptr, ptr %base.p
   %address = getelementptr i8, ptr %base, i64 %offset
+  ret ptr %address
+}}
+; What is copied after the last step.
+define internal void @copy(ptr %model, ptr %variant, ptr %bases) {{
+  %copies.p = getelementptr %variant, ptr %variant, i64 0, i32 4
+  %count.p = getelementptr %variant, ptr %variant, i64 0, i32 5
+  %copies = load ptr, ptr %copies.p
+  %count = load i64, ptr %count.p
+  %numbers = call ptr @field(ptr %model, i64 {NUMBERS})
+  br label %next
+next:
+  %k = phi i64 [ 0, %0 ], [ %k1, %one ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %done
+one:
+  %from.p = getelementptr %copy, ptr %copies, i64 %k
+  %to.p = getelementptr %copy, ptr %from.p, i64 0, i32 1
+  %word.p = getelementptr %copy, ptr %from.p, i64 0, i32 2
+  %from = call ptr @lies(ptr %bases, ptr %from.p)
+  %to = call ptr @lies(ptr %bases, ptr %to.p)
+  %word = load i64, ptr %word.p
+  %bytes.p = getelementptr i8, ptr %numbers, i64 %word
+  %bytes = load i64, ptr %bytes.p
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+  %k1 = add i64 %k, 1
+  br label %next
+done:
+  ret void
+}}
+"""
+
+
+def _of_tables(chain: Chain) -> str:
+    first, count = len(chain.inputs), len(chain.arrays)
+    stores = "".join(_given("%inputs", k, OWN + k) if k < first else _given("%outputs", k - first, OWN + k)
+                     for k in range(count))
+    owned = "".join(f"  %own.{k} = call ptr @field(ptr %model, i64 {k})\n  %base.{k} = getelementptr ptr, ptr %bases, i64 {k}\n"
+                    f"  store ptr %own.{k}, ptr %base.{k}\n" for k in range(OWN))
+    return f"""\
+define i32 @{chain.name}_run_arrays(ptr %model, ptr %inputs, ptr %outputs) {{
+  %bases = alloca ptr, i64 {OWN + count}
+{owned}{stores}  %given = getelementptr ptr, ptr %bases, i64 {OWN}
+  %busy = call ptr @word(ptr %model, i64 {BUSY})
+  %entered = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
+  %alone = extractvalue {{ i64, i1 }} %entered, 1
+  br i1 %alone, label %look, label %taken
+taken:
+  ret i32 {Status.BUSY}
+look:
+  %records = getelementptr i8, ptr %own.{NUMBERS}, i64 {layout(chain).records}
+  %shared = call i1 @shared(ptr %given, i64 {count}, ptr %records)
+  br i1 %shared, label %end, label %begin
+begin:
+  %variant = call ptr @field(ptr %model, i64 {VARIANT})
+  %steps.p = getelementptr %variant, ptr %variant, i64 0, i32 1
+  %places.p = getelementptr %variant, ptr %variant, i64 0, i32 2
+  %count.p = getelementptr %variant, ptr %variant, i64 0, i32 3
+  %steps = load i64, ptr %steps.p
+  %places = load ptr, ptr %places.p
+  %count = load i64, ptr %count.p
+  %pointers = call ptr @field(ptr %model, i64 {POINTERS})
+  br label %next
+next:
+  %k = phi i64 [ 0, %begin ], [ %k1, %fill ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %fill, label %walk
+fill:
+  %place = getelementptr %place, ptr %places, i64 %k
+  %address = call ptr @lies(ptr %bases, ptr %place)
   %slot = getelementptr ptr, ptr %pointers, i64 %k
   store ptr %address, ptr %slot
   %k1 = add i64 %k, 1
   br label %next
 walk:
-  %rows = call ptr @field(ptr %model, i64 3)
-  %pool = call ptr @field(ptr %model, i64 5)
-  call void @walk(ptr %rows, i64 {steps}, ptr @launch, ptr %pool, ptr null)
-{copies}  store atomic i64 0, ptr %busy release, align 8
-  ret i32 {Status.OK}
+  %rows = call ptr @field(ptr %model, i64 {ROWS})
+  %pool = call ptr @field(ptr %model, i64 {POOL})
+  call void @walk(ptr %rows, i64 %steps, ptr @launch, ptr %pool, ptr null)
+  call void @copy(ptr %model, ptr %variant, ptr %bases)
+  br label %end
+end:
+  %status = phi i32 [ {Status.BAD_ARRAY}, %look ], [ {Status.OK}, %walk ]
+  store atomic i64 0, ptr %busy release, align 8
+  ret i32 %status
 }}
 """
 
@@ -76,22 +122,14 @@ def _given(table: str, number: int, area: int) -> str:
 
 def _of_arrays(chain: Chain) -> str:
     """An argument for each array."""
-    params = "".join(f", ptr %array{k}" for k in range(chain.arrays))
+    params = "".join(f", ptr %array{k}" for k in range(len(chain.arrays)))
     stores = "".join(f"  %at.{k} = getelementptr ptr, ptr %given, i64 {k}\n  store ptr %array{k}, ptr %at.{k}\n"
-                     for k in range(chain.arrays))
+                     for k in range(len(chain.arrays)))
     return f"""\
 define i32 @{chain.name}_run(ptr %model{params}) {{
-  %given = alloca ptr, i64 {max(1, chain.arrays)}
+  %given = alloca ptr, i64 {max(1, len(chain.arrays))}
 {stores}  %outputs = getelementptr ptr, ptr %given, i64 {len(chain.inputs)}
   %status = call i32 @{chain.name}_run_arrays(ptr %model, ptr %given, ptr %outputs)
   ret i32 %status
 }}
 """
-
-
-def _copy(k: int, c: Copy) -> str:
-    def place(stem: str, p: Place) -> str:
-        return (f"  %{stem}.p{k} = getelementptr ptr, ptr %bases, i64 {p.area}\n  %{stem}.b{k} = load ptr, ptr %{stem}.p{k}\n"
-                f"  %{stem}{k} = getelementptr i8, ptr %{stem}.b{k}, i64 {p.offset}\n")
-    return (place("from", c.source) + place("to", c.target)
-            + f"  call void @llvm.memcpy.p0.p0.i64(ptr %to{k}, ptr %from{k}, i64 {c.bytes}, i1 false)\n")

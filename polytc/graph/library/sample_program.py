@@ -8,8 +8,9 @@ def text(name: str) -> str:
     return _PROGRAM.replace("@", name)
 
 
-_PROGRAM = r"""/* @ [-o FOLDER] [WEIGHTS [THREADS [INPUT ...]]]: runs the model once. Inputs are .npy files, or raw
- * ones; those without a file are zeros. The first elements of each output are printed; all of them go to FOLDER/NUMBER.npy.
+_PROGRAM = r"""/* @ [-o FOLDER] [-s SIZE,...] [WEIGHTS [THREADS [INPUT ...]]]: runs the model once. Sizes: of those that are
+ * open, in the order of @_sizes; the largest if not said. Inputs are .npy files, or raw ones; those without a
+ * file are zeros. The first elements of each output are printed; all of them go to FOLDER/NUMBER.npy.
  * cc -O2 main.c @.o -lm -lpthread -o @ */
 #include <stdint.h>
 #include <stdio.h>
@@ -102,18 +103,44 @@ static void **arrays(const @_array *of, size_t count) {
     return made;
 }
 
+/* The sizes of a text like 4,128. */
+static int resize(@_model *model, const char *text) {
+    size_t count;
+    const @_size *open = @_sizes(&count);
+    int64_t *sizes = calloc(count ? count : 1, sizeof *sizes);
+    for (size_t k = 0; sizes && k < count; k++) {
+        char *end;
+        sizes[k] = strtoll(text, &end, 10);
+        if (end == text || (*end != ',' && *end)) {
+            fprintf(stderr, "-s wants %zu numbers; the next one is %s, from %lld to %lld\n", count, open[k].name,
+                    (long long)open[k].least, (long long)open[k].largest);
+            exit(1);
+        }
+        text = *end ? end + 1 : end;
+    }
+    if (!sizes) { fprintf(stderr, "there is no memory\n"); exit(1); }
+    int status = @_resize(model, sizes);
+    free(sizes);
+    return status;
+}
+
 int main(int argc, char **argv) {
-    const char *folder = NULL;
-    if (argc > 2 && !strcmp(argv[1], "-o")) { folder = argv[2]; argv += 2; argc -= 2; }
+    const char *folder = NULL, *sizes = NULL;
+    for (; argc > 2 && (!strcmp(argv[1], "-o") || !strcmp(argv[1], "-s")); argv += 2, argc -= 2)
+        *(argv[1][1] == 'o' ? &folder : &sizes) = argv[2];
     size_t reads, writes;
-    const @_array *inputs = @_inputs(&reads), *outputs = @_outputs(&writes);
-    void **in = arrays(inputs, reads), **out = arrays(outputs, writes);
-    if (!in || !out) { fprintf(stderr, "there is no memory\n"); return 1; }
+    @_inputs(&reads);
+    @_outputs(&writes);
     @_model *model;
     int status = @_open(&model, argc > 1 ? argv[1] : "@.weights", argc > 2 ? atoi(argv[2]) : 1, NULL);
-    for (size_t k = 0; !status && k < reads && (int)k + 3 < argc; k++)
+    if (!status && sizes) status = resize(model, sizes);
+    if (status) { fprintf(stderr, "%s\n", @_meaning(status)); return 1; }
+    const @_array *inputs = @_model_inputs(model), *outputs = @_model_outputs(model);
+    void **in = arrays(inputs, reads), **out = arrays(outputs, writes);
+    if (!in || !out) { fprintf(stderr, "there is no memory\n"); return 1; }
+    for (size_t k = 0; k < reads && (int)k + 3 < argc; k++)
         if (!fill(argv[k + 3], &inputs[k], in[k])) return 1;
-    if (!status) status = @_run_arrays(model, (const void *const *)in, out);
+    status = @_run_arrays(model, (const void *const *)in, out);
     if (status) { fprintf(stderr, "%s\n", @_meaning(status)); return 1; }
     for (size_t k = 0; k < writes; k++) {
         show(&outputs[k], out[k]);

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from polytc.graph.plan import Array, Plan
-from polytc.program.scalars import DType
-from polytc.targets.llvm.standalone.chain import Chain, Status
+from polytc.graph.ir import Graph, Value
+from polytc.program.scalars import DTYPES, DType
+from polytc.targets.llvm.standalone.chain import Argument, Chain, Status
 
 _TYPES = {"f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t",
           "c64": "float", "c128": "double"}
@@ -42,18 +42,18 @@ def c_type(dtype: DType) -> str:
     return _TYPES.get(dtype.name, f"{'u' if dtype.kind == 'u' else ''}int{dtype.bits}_t")
 
 
-def header(plan: Plan, chain: Chain) -> str:
+def header(graph: Graph, chain: Chain) -> str:
     """Declarations of the functions, with the shape of each array."""
-    inputs, outputs = _arrays(plan)
-    named = list(zip(parameters([*plan.inputs, *plan.outputs], _OWN), [*plan.inputs, *plan.outputs], strict=True))
-    lines = [f" *   {own}: {plan.types[value]}{_alias(own, value)}" for own, value in named]
-    const = [f"const {c_type(t.dtype)} *{own}" for (own, _), t in zip(named, inputs)]
-    out = [f"{c_type(t.dtype)} *{own}" for (own, _), t in zip(named[len(inputs):], outputs)]
+    owns = parameters([a.name for a in chain.arrays], _OWN)
+    lines = [f" *   {own}: {_type(a, v)}{_alias(own, a.name)}"
+             for own, a, v in zip(owns, chain.arrays, (*graph.inputs, *graph.outputs), strict=True)]
+    pointers = [f"{c_type(DTYPES[a.dtype])} *{own}" for own, a in zip(owns, chain.arrays, strict=True)]
+    const, out = [f"const {p}" for p in pointers[:len(chain.inputs)]], pointers[len(chain.inputs):]
     guard = f"{chain.name.upper()}_H"
     name = chain.name
     return f"""\
 /* A model compiled by polytc. Arrays are row-major, without padding:
-{chr(10).join(lines)}
+{chr(10).join(lines)}{_sizes(chain)}
  * Link with -lm -lpthread. */
 #ifndef {guard}
 #define {guard}
@@ -83,6 +83,11 @@ typedef struct {{
     const int64_t *shape;
 }} {name}_array;
 
+typedef struct {{
+    const char *name;
+    int64_t least, largest;
+}} {name}_size;
+
 /* Looks at the processor, reads the weights and looks at all of them. Takes {chain.arena + chain.scratch:,} bytes of memory,
  * {chain.thread_bytes:,} more for each thread, and threads - 1 threads: those of libc and pthread without hooks (NULL). */
 int {name}_open({name}_model **model, const char *weights, int threads, const {name}_hooks *hooks);
@@ -101,10 +106,18 @@ int {name}_run({', '.join([f'{name}_model *model', *const, *out])});
 /* The same for tables of pointers, in the order of {name}_inputs and {name}_outputs. */
 int {name}_run_arrays({name}_model *model, const void *const *inputs, void *const *outputs);
 
+/* The arrays of the next runs have these sizes, one for each of {name}_sizes in order: all are as
+ * {name}_model_inputs and {name}_model_outputs say then. Takes microseconds and no memory.
+ * {name.upper()}_BAD_SIZE changes nothing. Before, each size is the largest one. */
+int {name}_resize({name}_model *model, const int64_t *sizes);
+const {name}_array *{name}_model_inputs(const {name}_model *model), *{name}_model_outputs(const {name}_model *model);
+
 /* Ends the threads and releases the memory; not during a run. */
 void {name}_close({name}_model *model);
 
+/* Facts: arrays for the largest sizes; the sizes that are open; who made this; what a status means. */
 const {name}_array *{name}_inputs(size_t *count), *{name}_outputs(size_t *count);
+const {name}_size *{name}_sizes(size_t *count);
 const char *{name}_version(void), *{name}_meaning(int status);
 
 #ifdef __cplusplus
@@ -116,9 +129,22 @@ const char *{name}_version(void), *{name}_meaning(int status);
 
 def _alias(own: str, value: str) -> str:
     """The name in the model, where it is another one; nothing in it can end the comment."""
-    safe = re.sub(r"[^A-Za-z0-9_.:\- ]", "?", value)
-    return f"  ({safe[:80]})" if value != own else ""
+    return f"  ({_safe(value)})" if value != own else ""
 
 
-def _arrays(plan: Plan) -> tuple[list[Array], list[Array]]:
-    return [plan.types[n] for n in plan.inputs], [plan.types[n] for n in plan.outputs]
+def _type(a: Argument, v: Value) -> str:
+    """An array with the names of its open sizes; what follows from them in another way is a `?`."""
+    declared = v.shape if v.shape is not None and len(v.shape) == len(a.shape) else a.shape
+    open_ = any(not isinstance(d, int) for d in declared)
+    shape = [_safe(d) if isinstance(d, str) else "?" if d is None else str(d) for d in (declared if open_ else a.shape)]
+    return f"{a.dtype}[{', '.join(shape)}]"
+
+
+def _sizes(chain: Chain) -> str:
+    rows = [f"\n *   {_safe(s.name)}: from {s.least} to {s.largest}" for s in chain.sizes]
+    return f"\n * The sizes are open:{''.join(rows)}" if rows else ""
+
+
+def _safe(text: str) -> str:
+    """Nothing in it can end a comment."""
+    return re.sub(r"[^A-Za-z0-9_.:\- ]", "?", text)[:80]
