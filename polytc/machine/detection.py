@@ -27,13 +27,14 @@ ARM_FEATURES = {"neon": (HARDWARE, 1), "fullfp16": (HARDWARE, 10), "dotprod": (H
 
 
 def arm_features(root: Path = Path("/")) -> list[str]:
-    """What a 64-bit Arm processor has, of ARM_FEATURES: LLVM 22 looks for few of them on Linux, and for no dot products. Each
-    has NEON, which is also all that other systems tell here."""
+    """What a 64-bit Arm processor has of ARM_FEATURES, '+dotprod', and has not, '-dotprod': LLVM 22 looks for few of them on
+    Linux, and for no dot products. It takes the others from the processor's name, which is that of one core where they differ,
+    and beside a virtual machine that hides some. Each has NEON, which is also all that other systems tell here."""
     try:
-        said = dict(struct.iter_unpack("=QQ", (root / "proc/self/auxv").read_bytes()))
-    except (OSError, struct.error):
-        said = {}
-    return [name for name, (word, bit) in ARM_FEATURES.items() if name == "neon" or said.get(word, 0) >> bit & 1]
+        said = {MORE_HARDWARE: 0} | dict(struct.iter_unpack("=QQ", (root / "proc/self/auxv").read_bytes()))
+        return [f"{'+' if said[word] >> bit & 1 else '-'}{name}" for name, (word, bit) in ARM_FEATURES.items()]
+    except (OSError, struct.error, KeyError):
+        return ["+neon"]
 
 
 def detect_caches() -> tuple[Cache, ...]:
@@ -75,7 +76,8 @@ def detect(cpu: str, features: str) -> Machine:
     if "+amx-tile" in features and not processors.allow_tiles():
         features = features.replace("+amx-", "-amx-")
     if is_arm():
-        features = ",".join(dict.fromkeys(f for f in (*features.split(","), *(f"+{name}" for name in arm_features())) if f))
+        told = arm_features()
+        features = ",".join([*(f for f in features.split(",") if f and f[1:] not in {t[1:] for t in told}), *told])
     have = {f[1:] for f in features.split(",") if f.startswith("+")}
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if is_arm() or "avx512f" in have else 16
