@@ -202,22 +202,24 @@ class Image:
         for at, size, data in ((CODE, len(code), code), (STACK, STACK_BYTES, b""), (OUTSIDE, PAGE, RETURN * (PAGE // 4))):
             machine.mem_map(at, -(-size // PAGE) * PAGE)
             machine.mem_write(at, data)
-        machine.hook_add(unicorn.UC_HOOK_CODE, self._answer, begin=OUTSIDE + 4, end=OUTSIDE + PAGE - 1)
+        answer = functools.partial(_answer, self._outside)
+        machine.hook_add(unicorn.UC_HOOK_CODE, answer, begin=OUTSIDE + 4, end=OUTSIDE + PAGE - 1)
         return machine
 
-    def _answer(self, machine: Any, at: int, _size: int, _data: object) -> None:
-        """A call of a function of others: of C's library, whose mathematics is this system's."""
-        name = self._outside[(at - OUTSIDE) // 4 - 1]
-        if name in ("memset", "memcpy", "memmove"):
-            to, source, count = (machine.reg_read(arm.UC_ARM64_REG_X0 + n) for n in range(3))
-            data = bytes([source & 0xFF]) * count if name == "memset" else bytes(machine.mem_read(source, count))
-            machine.mem_write(to, data)
-            return
-        assert name in MATHEMATICS, f"a call of {name}"
-        kind, bits = (ctypes.c_float, "<f") if MATHEMATICS[name] else (ctypes.c_double, "<d")
-        registers = (machine.reg_read(arm.UC_ARM64_REG_D0 + n).to_bytes(8, "little") for n in range(2))
-        arguments = [struct.unpack_from(bits, r)[0] for r in registers]
-        machine.reg_write(arm.UC_ARM64_REG_D0, int.from_bytes(struct.pack(bits, _library(name, kind)(*arguments)), "little"))
+
+def _answer(names: Sequence[str], machine: Any, at: int, *_: object) -> None:
+    """A call of a function of others: of C's library, whose mathematics is this system's."""
+    name = names[(at - OUTSIDE) // 4 - 1]
+    if name in ("memset", "memcpy", "memmove"):
+        to, source, count = (machine.reg_read(arm.UC_ARM64_REG_X0 + n) for n in range(3))
+        data = bytes([source & 0xFF]) * count if name == "memset" else bytes(machine.mem_read(source, count))
+        machine.mem_write(to, data)
+        return
+    assert name in MATHEMATICS, f"a call of {name}"
+    kind, bits = (ctypes.c_float, "<f") if MATHEMATICS[name] else (ctypes.c_double, "<d")
+    registers = (machine.reg_read(arm.UC_ARM64_REG_D0 + n).to_bytes(8, "little") for n in range(2))
+    arguments = [struct.unpack_from(bits, r)[0] for r in registers]
+    machine.reg_write(arm.UC_ARM64_REG_D0, int.from_bytes(struct.pack(bits, _library(name, kind)(*arguments)), "little"))
 
 
 MATHEMATICS = {f"{name}{kind}": kind == "f" for name in ("sin", "cos", "fmod") for kind in ("", "f")}
