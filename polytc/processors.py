@@ -17,6 +17,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 PROCESS = Path("/proc/self/cgroup")
 ARCH_PRCTL, REQUEST, TILE_DATA = 158, 0x1023, 18
 """A system call of Linux on x86-64; what it is to do; the number of the matrix unit's registers."""
+VECTOR_LENGTH, LENGTH_BITS = 51, 0xFFFF
+"""Linux's PR_SVE_GET_VL, for `prctl`; the bits of its answer that are bytes of a register."""
 
 
 def usable() -> int:
@@ -32,6 +34,13 @@ def allow_tiles() -> bool:
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False
     return ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST, TILE_DATA) == 0
+
+
+def scalable_bytes() -> int:
+    """Bytes of a register of Arm's scalable vectors (SVE); 0 where there are none, or where no system tells."""
+    if platform.system() != "Linux" or platform.machine() != "aarch64":
+        return 0
+    return max(0, ctypes.CDLL(None).prctl(VECTOR_LENGTH, 0, 0, 0, 0)) & LENGTH_BITS
 
 
 def quota(process: Path = PROCESS, root: Path = CGROUPS) -> float | None:

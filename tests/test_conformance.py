@@ -15,6 +15,7 @@ from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from polytc.testing import TargetSuite
 from polytc.testing.cases import CASES, Case
+from tests.aarch64_here import EmulatedArm, unicorn
 from tests.cuda_here import COMPILER, CompiledCuda
 from tests.opencl_here import NEEDS_OPENCL
 
@@ -35,6 +36,11 @@ class TestOpenCL(TargetSuite):
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 class TestCuda(TargetSuite):
     target = CompiledCuda(name="cuda_on_the_processor")
+
+
+@pytest.mark.skipif(unicorn is None, reason="there is no emulator")
+class TestArm(TargetSuite):
+    target = EmulatedArm()
 
 
 def test_cases_have_names_of_their_own() -> None:

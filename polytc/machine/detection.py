@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,24 @@ DOUBLE_PUMPED = ("znver4",)
 QUICK_PAIRS = "znver"
 """How LLVM's names of processors begin that start a dot product of bf16 in each cycle; Intel's take as long as for four
 multiply-adds."""
+
+HARDWARE, MORE_HARDWARE = 16, 26
+"""AT_HWCAP and AT_HWCAP2: what Linux says of a processor in a process's auxiliary vector."""
+
+ARM_FEATURES = {"neon": (HARDWARE, 1), "fullfp16": (HARDWARE, 10), "dotprod": (HARDWARE, 20), "i8mm": (MORE_HARDWARE, 13),
+                "bf16": (MORE_HARDWARE, 14)}
+"""LLVM's name of a feature of 64-bit Arm -> Linux's bit of it (HWCAP_ASIMD, _ASIMDHP, _ASIMDDP, HWCAP2_I8MM, _BF16)."""
+
+
+def arm_features(root: Path = Path("/")) -> list[str]:
+    """What a 64-bit Arm processor has of ARM_FEATURES, '+dotprod', and has not, '-dotprod': LLVM 22 looks for few of them on
+    Linux, and for no dot products. It takes the others from the processor's name, which is that of one core where they differ,
+    and beside a virtual machine that hides some. Each has NEON, which is also all that other systems tell here."""
+    try:
+        said = {MORE_HARDWARE: 0} | dict(struct.iter_unpack("=QQ", (root / "proc/self/auxv").read_bytes()))
+        return [f"{'+' if said[word] >> bit & 1 else '-'}{name}" for name, (word, bit) in ARM_FEATURES.items()]
+    except (OSError, struct.error, KeyError):
+        return ["+neon"]
 
 
 def detect_caches() -> tuple[Cache, ...]:
@@ -56,6 +75,9 @@ def detect(cpu: str, features: str) -> Machine:
     """The machine we run on. cpu, features: LLVM's host name and feature string ('+avx2,-avx512f,...')."""
     if "+amx-tile" in features and not processors.allow_tiles():
         features = features.replace("+amx-", "-amx-")
+    if is_arm():
+        told = arm_features()
+        features = ",".join([*(f for f in features.split(",") if f and f[1:] not in {t[1:] for t in told}), *told])
     have = {f[1:] for f in features.split(",") if f.startswith("+")}
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if is_arm() or "avx512f" in have else 16

@@ -32,9 +32,11 @@ def case(c: Choices, language: bool = False) -> Case:
     inputs = tuple(Input(t.name, t.shape, t.dtype or "f32", t.values, state.smooth)
                    for t in (state.tensors[n] for n in state.inputs) if re.search(rf"\b{t.name}\b", text))
     target = c.of(["cpu"] * 20 + ["interp"] * 3 + ["opencl"] if language else
-                  ["cpu", "cpu", "interp", "opencl", "cpu", "gpu", "cc"])
+                  ["cpu", "cpu", "interp", "opencl", "cpu", "gpu", "cc", "arm"])
     if target == "interp" and state.large or target == "cc" and not COMPILERS:
         target = "cpu"
+    if target == "arm":
+        target = c.of([*gpus.ARM]) if gpus.ARM else "cpu"
     if target == "gpu":
         target = c.of([*gpus.ALL])
     if (target == "opencl" or target in gpus.TARGETS) and "~" in text:

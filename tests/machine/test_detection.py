@@ -1,7 +1,9 @@
-"""The clock of the processor, as the system tells it."""
+"""The processor as the system tells it: its clock, and what LLVM does not find of Arm's."""
 
 from __future__ import annotations
 
+import platform
+import struct
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,39 @@ def test_dots_of_halves_where_they_are_faster(cpu: str, tiles: bool, dots: bool,
     made = detection.detect(cpu, "+avx512f,+avx512vl,+avx512bf16,+amx-tile,+amx-bf16")
     assert ("dot_bf16" in made.dots) == dots
     assert ("costs.arithmetic.pairs" in dict(made.origins)) == (cpu != "znver5")
+
+
+NEOVERSE_N1, GRAVITON3 = (0x119FFF, 0), (0x87FFFFFF, 1 << 13 | 1 << 14)
+"""Linux's words of two processors: fp, asimd, ..., fphp, asimdhp, ..., asimddp; and i8mm, bf16."""
+
+
+def _tells(root: Path, words: tuple[int, int]) -> Path:
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/auxv").write_bytes(struct.pack("=8Q", 6, 4096, 16, words[0], 26, words[1], 0, 0))
+    return root
+
+
+@pytest.mark.parametrize(("words", "features"), [
+    ((0x8FF, 0), ["+neon", "-fullfp16", "-dotprod", "-i8mm", "-bf16"]),
+    (NEOVERSE_N1, ["+neon", "+fullfp16", "+dotprod", "-i8mm", "-bf16"]),
+    (GRAVITON3, ["+neon", "+fullfp16", "+dotprod", "+i8mm", "+bf16"])])
+def test_features_of_arm(words: tuple[int, int], features: list[str], tmp_path: Path) -> None:
+    assert detection.arm_features(_tells(tmp_path, words)) == features
+
+
+def test_other_systems_tell_no_features_of_arm(tmp_path: Path) -> None:
+    assert detection.arm_features(tmp_path) == ["+neon"]
+
+
+@pytest.mark.parametrize("llvm_says", ["+aes,+crc,+fp-armv8,+lse,+neon,-sve", ""])
+@pytest.mark.parametrize(("words", "dots"), [(GRAVITON3, ("dot_u8i8", "dot_i8i8", "dot_u8u8")), ((0x8FF, 0), ())])
+def test_an_arm_processor_has_its_dot_products(words: tuple[int, int], dots: tuple[str, ...], llvm_says: str, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM's list for a Graviton 3 has '+neon' and no dot products; on macOS it may have neither."""
+    told = detection.arm_features(_tells(tmp_path, words))
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(detection, "arm_features", lambda: told)
+    made = detection.detect("neoverse-v1", llvm_says)
+    assert made.dots == dots
+    assert made.architecture == "aarch64"
+    assert made.features.split(",").count("+neon") == 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from polytc import errors
+from polytc import errors, processors
 from polytc import machine as machines
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Binary, Launch, Source
@@ -20,6 +20,13 @@ errors.register(E530="f16 needs a processor that converts it", E531="code for an
 
 LEVELS = {32: "avx2,bmi2,f16c,fma", 64: "avx2,avx512bw,avx512cd,avx512dq,avx512f,avx512vl,bmi2,f16c,fma"}
 """What x86-64 processors have to have for vectors of so many bytes: the levels v3 and v4, but for what all of them have."""
+
+TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
+"""LLVM's name of a system with another architecture than this one's, for code that is only looked at."""
+
+SVE_UNIT, MOST_SVE_UNITS = 16, 16
+"""Registers of Arm's scalable vectors (SVE) are 1 to 16 times as many bytes. How many times, the processor alone knows: LLVM is
+told the least, as code for exactly so many writes too much where they are longer."""
 
 
 def features_of(machine: Machine) -> set[str]:
@@ -88,9 +95,10 @@ class LLVMTarget:
         return jit.link(texts, "", "", triple)
 
     def assembly(self, source: Source) -> str:
-        """The optimised machine code as text."""
-        cpu, features = self._processor()
-        return jit.assembly(source.text, cpu, features, self._tuning(source))
+        """The optimised machine code as text, also that of another architecture."""
+        foreign = self.machine.architecture != machines.detect(*jit.host()).architecture
+        triple = TRIPLES[self.machine.architecture] if foreign else ""
+        return jit.assembly(source.text, *self._processor(), self._tuning(source), triple)
 
     def _refuse_halves(self, module: loops.Module) -> None:
         """Raises TargetError E530 where the processor does not convert f16: software would need functions we do not ship."""
@@ -107,7 +115,10 @@ class LLVMTarget:
         host = machines.detect(*jit.host())
         if self.given.kind != "cpu" or self.given.architecture != host.architecture:
             return f"the machine is of kind {self.given.kind!r}, {self.given.architecture}"
-        return ", ".join(sorted(f for f in features_of(self.given) if not host.has(f)))
+        missing = sorted(f for f in features_of(self.given) if not host.has(f))
+        if self.given.has("sve") and processors.scalable_bytes() < self.given.vector_bytes:
+            missing.append(f"registers of {self.given.vector_bytes} bytes")
+        return ", ".join(missing)
 
     def _refuse_foreign(self) -> None:
         if lacks := self.lacks():
@@ -132,7 +143,7 @@ class LLVMTarget:
         cpu, features = self._processor()
         parts = ["nounwind", '"no-trapping-math"="true"', f'"prefer-vector-width"="{self.machine.vector_bytes * 8}"']
         if self.machine.has("sve"):
-            parts.append(f"vscale_range({self.machine.vector_bytes // 16},{self.machine.vector_bytes // 16})")
+            parts.append(f"vscale_range({self.machine.vector_bytes // SVE_UNIT},{MOST_SVE_UNITS})")
         parts += [f'"target-cpu"="{cpu}"'] if cpu else []
         parts += [f'"target-features"="{features}"'] if features else []
         return " ".join(parts)

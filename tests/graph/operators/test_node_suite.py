@@ -17,7 +17,7 @@ import polytc
 from polytc.codegen.target import Target
 from polytc.errors import CompileError
 from polytc.graph.operators.table import TABLE
-from tests import cuda_here
+from tests import aarch64_here, cuda_here
 
 POOL = op_pool_common.pool
 
@@ -92,19 +92,21 @@ def run(case: Any, target: str | Target) -> None:
                                        err_msg=case.name)
 
 
-TARGETS = ["evaluate", *(pytest.param(t, marks=pytest.mark.long) for t in ("cpu", "interp", "opencl", "cuda"))]
+TARGETS = ["evaluate", *(pytest.param(t, marks=pytest.mark.long) for t in ("cpu", "interp", "opencl", "cuda", "arm"))]
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_official_node_tests(cases: list[Any], targets: tuple[str, ...], target: str) -> None:
-    if target not in ("evaluate", "cuda", *targets) or target == "cuda" and cuda_here.COMPILER is None:
+    made = {"cuda": cuda_here.CompiledCuda, "arm": aarch64_here.EmulatedArm}.get(target)
+    missing = {"cuda": cuda_here.COMPILER is None, "arm": aarch64_here.unicorn is None}
+    if missing.get(target, target not in ("evaluate", *targets)):
         pytest.skip(f"{target} does not run here")
     outcome: Counter[str] = Counter()
     for case in cases:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                run(case, cuda_here.CompiledCuda() if target == "cuda" else target)
+                run(case, target if made is None else made())
                 outcome["passed"] += 1
             except CompileError as refusal:
                 outcome["refused" if any(reason in str(refusal) for reason in REASONS) else f"{case.name}: {refusal}"] += 1

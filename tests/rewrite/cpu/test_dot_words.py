@@ -24,6 +24,7 @@ from polytc.rewrite import table
 from polytc.rewrite.cpu import dot_words
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
+from tests.processor_here import target_for
 from tests.rewrite.equal import same_results
 
 VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
@@ -33,7 +34,8 @@ DOTPROD = replace(NEON, features="+neon,+dotprod")
 SVE_DOTPROD = replace(SVE, features="+neon,+sve,+dotprod,+i8mm")
 I8MM = replace(NEON, features="+neon,+dotprod,+i8mm")
 MACHINES = {"VNNI": VNNI, "AMX": AMX, "AVX-VNNI": VNNI256, "AVX2": AVX2, "dotprod": DOTPROD, "i8mm": I8MM}
-TARGETS: dict[str, Target | str] = {"cpu": "cpu"} | {name: InterpTarget(m) for name, m in MACHINES.items()}
+TARGETS: dict[str, Target | str] = {"cpu": "cpu"} | {
+    name: target_for(m, "cpu" if name == "dotprod" else "interp") for name, m in MACHINES.items()}
 BYTES = ("i8", "u8")
 PATHS = [pytest.param(t, marks=() if t in ("cpu", "AMX", "AVX2", "dotprod") else pytest.mark.long) for t in TARGETS]
 """Of the machines, quick are one with each way to add up bytes: tiles, words of four, pairs of i16, and the processor here."""
