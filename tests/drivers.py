@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FINDINGS = re.compile(r"(?:Read-write|Write-write) data race|^Invalid (?:read|write|memory).*|^Work-group divergence.*",
-                      re.MULTILINE)
+FINDINGS = re.compile(r"(?:Read-write|Write-write) data race|^Invalid (?:read|write|memory).*|^Work-group divergence.*|"
+                      r"^Uninitialized value|^Controlflow depends on uninitialized.*", re.MULTILINE)
 
 
 def _pocl() -> str | None:

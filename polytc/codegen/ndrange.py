@@ -9,7 +9,7 @@ loops, are kernels of their own (see passes.host_loops), since groups cannot wai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polytc import errors
@@ -112,14 +112,23 @@ def extract(kernel: loops.Kernel, known: intervals.Env | None = None) -> NDRange
             counts[loop.var] = (loop.axis, 1 if number == 0 else number)
         else:
             assert isinstance(number, int)
-            if any(isinstance(s, loops.For) and s.kind == "thread" and s.axis == loop.axis for s in around):
-                raise _refuse(kernel, f"the thread loop over '{loop.var}' lies in another one of axis {loop.axis}")
+            check_axis(kernel, loop, around)
             items[loop.axis] = max(items[loop.axis], 1, number)
             axes.add(loop.axis)
     groups, digits = _digits(counts)
     nd = NDRange(groups, tuple(items), tuple(sorted(axes)), digits)
     _check_barriers(kernel, kernel.body, nd, {}, frozenset(), None)
     return nd
+
+
+def check_axis(kernel: loops.Kernel, loop: loops.For, around: Sequence[loops.Stmt]) -> None:
+    """Raises TargetError E510 for a thread loop inside of another one of its axis. around: the statements around it."""
+    for s in around:
+        if isinstance(s, loops.For) and s.kind == loop.kind == "thread" and s.axis == loop.axis:
+            inner, outer = (x.title or x.var for x in (loop, s))
+            raise _refuse(kernel, f"the thread loop over '{inner}' lies in another one of axis {loop.axis}, over '{outer}'", [
+                "bind one of them to another axis of `block`: loops share an axis only where one directly surrounds the other, "
+                "around all else"])
 
 
 def _digits(counts: dict[str, tuple[int, Extent]]) -> tuple[tuple[Extent, ...], dict[str, Digit]]:
@@ -193,6 +202,6 @@ def _varies(e: loops.Expr, divergent: frozenset[str]) -> bool:
     return any(isinstance(x, loops.Load) or isinstance(x, loops.Var) and x.name in divergent for x in traverse.walk_expr(e))
 
 
-def _refuse(kernel: loops.Kernel, why: str) -> errors.CompileError:
-    return errors.fail("E510", f"kernel '{kernel.name}': {why}", kind=errors.TargetError,
-                       notes=["block loops must be outermost; block and thread loops must have constant extents"])
+def _refuse(kernel: loops.Kernel, why: str, notes: Sequence[str] = ()) -> errors.CompileError:
+    return errors.fail("E510", f"kernel '{kernel.name}': {why}", kind=errors.TargetError, notes=notes or [
+        "block loops must be outermost; block and thread loops must have constant extents"])

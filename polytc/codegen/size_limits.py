@@ -31,13 +31,12 @@ def limits(e: loops.Expr, known: Mapping[str, Range]) -> Range:
             if e.least is not None:
                 n = Size.named(e.name, 1)
                 return n, n
-        case loops.Call(fn="min" | "max"):
-            parts = [limits(a, known) for a in e.args]
+        case loops.Call(fn="min" | "max") | loops.Select():
+            parts = [limits(a, known) for a in (e.args if isinstance(e, loops.Call) else (e.a, e.b))]
             if any(_starts_below_sizes(v, known) for v in traverse.walk_expr(e)):
                 raise Undecided(f"{loops.format_expr(e)}: formulas are compared for sizes from 1 on")
-            pick = _smaller if e.fn == "min" else _larger
-            low, high = reduce(pick, (p[0] for p in parts)), reduce(pick, (p[1] for p in parts))
-            return low, high
+            lowest, highest = _PICKS[e.fn] if isinstance(e, loops.Call) else (_smaller, _larger)
+            return reduce(lowest, (p[0] for p in parts)), reduce(highest, (p[1] for p in parts))
         case loops.Binary(op="+"):
             (a, b), (c, d) = limits(e.a, known), limits(e.b, known)
             return a + c, b + d
@@ -68,6 +67,9 @@ def _smaller(a: int, b: int) -> int:
 
 def _larger(a: int, b: int) -> int:
     return a if a >= b else b
+
+
+_PICKS = {"min": (_smaller, _smaller), "max": (_larger, _larger)}
 
 
 def extent(e: loops.Expr) -> Extent | None:

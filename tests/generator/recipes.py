@@ -18,9 +18,11 @@ from polytc.schedule.user.steps import Steps
 from tests.generator import instances
 from tests.generator.choices import Choices
 
+CHANGES = ["accumulate", "accumulate", "rfactor", "compute_at", "inline", "peel"]
+"""Steps that change the program."""
 STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "sequential",
-         "cache"]
-REFUSALS = {"E701", "E704", "E706", "E708"}
+         "cache", "collapse", "reverse", *CHANGES]
+REFUSALS = {"E701", "E704", "E706", "E707", "E708"}
 WITNESS = r" breaks (\w+\[.*\] -> \w+\[.*\] on \w+|the reduction)"
 
 
@@ -55,7 +57,7 @@ def tried(s: Recipe, change: Callable[[Recipe], Recipe]) -> Recipe:
         except errors.CompileError as refusal:
             check(refusal)
             if isinstance(refusal, errors.IllegalTransform):
-                true(refusal, *made[-1])
+                true(refusal, made)
     return s
 
 
@@ -91,19 +93,20 @@ def check(refusal: errors.CompileError) -> None:
         assert re.search(WITNESS, str(refusal)), f"no witness: {refusal}"
 
 
-def true(refusal: errors.IllegalTransform, program: Program, body: loopnest.Body) -> None:
-    """The two instances of a refusal are in each other's way, as can be seen by looking at all of them."""
+def true(refusal: errors.IllegalTransform, made: Sequence[tuple[Program, loopnest.Body]]) -> None:
+    """The two instances of a refusal are in each other's way in one of the ways that were tried, as can be seen by looking at
+    all instances."""
     found = re.search(r" breaks (\w+)\[(.*?)\] -> (\w+)\[(.*?)\] on (\w+)(?:\[(.*)\])?", str(refusal))
     if found is None:
         return
     numbers = [tuple(int(n) for n in re.findall(r"-?\d+", re.sub(r"\w+=", "", found[k] or ""))) for k in (2, 4, 6)]
-    known = [isl.name(s.name) for s in program.statements]
+    known = [isl.name(s.name) for s in made[-1][0].statements]
     source, sink = (instances.Instance(known.index(found[k]), at) for k, at in zip((1, 3), numbers[:2], strict=True))
     told = source, sink, (found[5], numbers[2])
     with contextlib.suppress(instances.Unknown):
-        seen = [x.when for x in instances.conflicts(program, body) if (x.source, x.sink, x.element) == told]
+        seen = [x.when for way in made for x in instances.conflicts(*way) if (x.source, x.sink, x.element) == told]
         assert seen, f"the instances are not in each other's way: {refusal}"
-        at_once = seen[0] not in ("after", "same")
+        at_once = any(when not in ("after", "same") for when in seen)
         assert at_once or refusal.code == "E701", f"the instances are run {seen[0]}: {refusal}"
 
 
@@ -120,6 +123,8 @@ def grid(s: Recipe, a: str, c: Choices) -> Recipe:
     if others:
         s = tried(s, lambda s: s.fuse(*group, depth=k))
     chosen = names(s, a)[:k]
+    if chosen and c.likely(30):
+        s = tried(s, lambda s: s.accumulate(a, c.of(chosen)))
     if chosen and c.likely(70):
         sizes = {n: c.of([4, 2, 3, 8, 16]) for n in chosen}
         s = tried(s, lambda s: s.tile(a, sizes))
@@ -191,9 +196,32 @@ def step(s: Recipe, c: Choices, gpu: bool = False) -> Recipe:
             return grid(s, a, c)
         case "bind":
             return s.bind(a, {loop: c.of(["grid.x", "block.x", "block.y", "grid.y", "block.z", "grid.z"])})
+        case "collapse":
+            return s.collapse(a, loop, own[min(len(own) - 1, own.index(loop) + 1)])
+        case "reverse":
+            return s.reverse(a, loop)
         case "staged":
             return s if not reads else staged(s, a, c.of(reads), c)
         case "sequential":
             return s.sequential(a, loop)
-        case _:
+        case "parallel":
             return s.parallel(a, loop)
+        case _:
+            return change(s, what, a, loop, c)
+
+
+def change(s: Recipe, what: str, a: str, loop: str, c: Choices) -> Recipe:
+    """One of CHANGES with random operands."""
+    made = {x.target for x in s.program.statements}
+    reads = [r.tensor for r in pr.reads(s.program.statement(a)) if r.tensor in made]
+    match what:
+        case "accumulate":
+            return s.accumulate(a, c.of([loop, None]))
+        case "rfactor":
+            return s.rfactor(a, loop)
+        case "compute_at":
+            return s.compute_at(c.of(reads), a, loop) if reads else s
+        case "inline":
+            return s.inline(a)
+        case _:
+            return s.peel(a, loop, c.between(1, 3))

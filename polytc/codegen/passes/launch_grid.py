@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import intervals, loops, size_limits, traverse
+from polytc.codegen import intervals, loops, ndrange, size_limits, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
 from polytc.program.extents import Extent, times
@@ -30,8 +30,11 @@ def grid_loops(kernel: loops.Kernel) -> tuple[list[loops.For], loops.Stmt]:
 
 
 def name_items(kernel: loops.Kernel) -> loops.Kernel:
-    """The kernel with one name an axis for the work-items of the thread loops that are not in the chain at its top."""
+    """The kernel with one name an axis for the work-items of the thread loops that are not in the chain at its top. Raises
+    TargetError E510 for one inside of another one of its axis, which would have the same name."""
     chain, s = grid_loops(kernel)
+    for loop, around, _ in ndrange.mapped_loops(s):
+        ndrange.check_axis(kernel, loop, (*chain, *around))
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
         if not isinstance(x, loops.For) or x.kind != "thread":
@@ -118,7 +121,11 @@ def _of_host(kernel: loops.Kernel) -> dict[str, size_limits.Range]:
 def _least(e: loops.Expr, host: tuple[loops.For, ...], known: dict[str, simplify.Interval]) -> int | None:
     """A number that the expression is not below. With k in 32*b:1024, k - 32*b is not below 0, which the ends of k and of b
     alone do not tell."""
-    lows = [simplify.interval(e, known)[0]]
+    around = dict(known)
+    for s in host:
+        most = simplify.interval(s.upper, around)[1]
+        around[s.var] = simplify.interval(s.lower, around)[0], None if most is None else most - 1
+    lows = [simplify.interval(e, around)[0]]
     for s in reversed(host):
         terms = simplify.linear(e)
         mine = [a for a, c in terms.items() if isinstance(a, loops.Var) and a.name == s.var and c > 0]
@@ -126,7 +133,7 @@ def _least(e: loops.Expr, host: tuple[loops.For, ...], known: dict[str, simplify
             least = loops.binary("*", loops.const(terms[mine[0]]), s.lower)
             rest = simplify.build({a: c for a, c in terms.items() if a != mine[0]})
             e = simplify.expr(loops.binary("+", rest, least), {})
-            lows.append(simplify.interval(e, known)[0])
+            lows.append(simplify.interval(e, around)[0])
     return max((n for n in lows if n is not None), default=None)
 
 

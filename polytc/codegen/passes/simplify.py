@@ -269,6 +269,9 @@ def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
             return known.get(e.name, (e.least, e.most))
         case loops.Call(fn="min" | "max"):
             return _extremum_interval(e.fn, [interval(a, known) for a in e.args])
+        case loops.Select():
+            both = [interval(e.a, known), interval(e.b, known)]
+            return _extremum_interval("min", both)[0], _extremum_interval("max", both)[1]
         case loops.Binary(op="+" | "-" | "*") | loops.Unary(op="-") if e.dtype == I64:
             return _sum_interval(linear(e), known)
         case loops.Binary(op="//", b=loops.Const() as b) if b.value > 0:

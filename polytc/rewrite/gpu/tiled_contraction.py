@@ -124,7 +124,7 @@ class TiledContraction:
             mine = accumulators[s.target]
             if n == self.at:
                 if n == 0:
-                    made.append(self._start(s, mine))
+                    made += self._start(s, mine)
                 self.mine = mine
                 made += self._main()
             else:
@@ -143,10 +143,14 @@ class TiledContraction:
         self.tensors.append(pr.Tensor(name, self.program.tensor(s.target).dtype, shape, (0,) * len(shape)))
         return self.tensors[-1]
 
-    def _start(self, s: pr.Statement, mine: pr.Tensor) -> pr.Statement:
-        """The accumulators begin with what the target holds."""
+    def _start(self, s: pr.Statement, mine: pr.Tensor) -> list[pr.Statement]:
+        """The accumulators begin with what the target holds, those of no element with zero."""
         value = pr.Read(s.target, tuple(self._moved(e, self.at) for e in s.subscripts), mine.dtype)
-        return self._over_elements(f"{s.name}_load", self.at, mine.name, self._cell(), value)
+        load = self._over_elements(f"{s.name}_load", self.at, mine.name, self._cell(), value)
+        if not load.bounds and load.where == self._reached():
+            return [load]
+        none = self._over_elements(f"{s.name}_none", self.at, mine.name, self._cell(), tile_copies.zero(value), guarded=False)
+        return [none, load]
 
     def _store(self, s: pr.Statement, position: int, mine: pr.Tensor) -> pr.Statement:
         value = pr.Read(mine.name, self._cell(), mine.dtype)
@@ -158,7 +162,7 @@ class TiledContraction:
             if isinstance(e, pr.Read) and e.tensor in known and (e.tensor != s.target):
                 return pr.Read(known[e.tensor].name, self._cell(), e.dtype)
             return e
-        value = self._moved(pr.map_expr(s.value, moved), position)
+        value = pr.map_expr(self._moved(s.value, position), moved)
         reads = any(isinstance(e, pr.Read) for e in pr.walk(value))
         return self._over_elements(s.name, position, mine.name, self._cell(), value, guarded=reads, taken=False)
 
@@ -247,23 +251,26 @@ class TiledContraction:
     def _steps(self, bounds: tuple[pr.Bound, ...], tested: bool) -> list[pr.Statement]:
         """The copies and the contraction of some steps of some groups. tested: elements of operands may not exist."""
         copies: list[pr.Statement] = []
-        s, value = self.main, self.main.value
+        value, moved = self.main.value, {i: expression(c.whole) for i, c in self.cuts.items()}
+        s = replace(self.main, value=pr.substitute(value, moved))  # first: indices of the copies may have the same names
         inside = tile_conditions.reached(s.where, self.cuts)
         masks = [c for c in s.where if c not in self._region(self.at)]
         cut = self._ragged_steps() if tested else []
         factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(value) if isinstance(e, pr.Read)):
+            there = pr.substitute(read, moved)
+            assert isinstance(there, pr.Read), "tiled contraction: indices are numbers"
             if self._is_shared(read):
                 copy, cell = self._copy(read, tested)
                 copies.append(replace(copy, where=inside, bounds=(*copy.bounds, *bounds)))
                 zeros += [read] if self._has_zeros(read, cut) else []
-                s = pr.replaced(s, read, pr.Read(copy.target, cell, read.dtype))
+                s = pr.replaced(s, there, pr.Read(copy.target, cell, read.dtype))
             else:
-                s = pr.replaced(s, read, self._direct(read))
-        new = _simple(pr.substitute(s.value, {i: expression(c.whole) for i, c in self.cuts.items()}))
+                s = pr.replaced(s, there, self._direct(there))
+        new = _simple(s.value)
         dtype = self.program.tensor(s.target).dtype
-        tests = [_simple(pr.substitute(c, {i: expression(x.whole) for i, x in self.cuts.items()})) for c in masks]
+        tests = [_simple(pr.substitute(c, moved)) for c in masks]
         if cut and not (factors and all(f in zeros for f in factors)):
             ends = {i: pr.Const(self.cuts[i].start + s.extents[i], I64) for i in cut}
             tests += (pr.Binary("<", expression(self.cuts[i].whole), end, BOOL) for i, end in ends.items())

@@ -194,6 +194,9 @@ class ReducedGroup:
             return
         dtype = self.program.tensor(tensor).dtype
         value = pr.Read(tensor, self._place(tensor), dtype)
+        if self._guards(None) or self._region():  # items without a result compute all the same: with what there is
+            nothing = pr.Const(identity("+", dtype), dtype)
+            self._emit(self.names.label(f"{tensor}_none"), self.own[tensor], self._cell(), None, nothing, ())
         self._emit(self.names.label(f"{tensor}_load"), self.own[tensor], self._cell(), None, value, (), self._guards(None),
                    where=self._region())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
 from polytc import errors
 from polytc.codegen import loops, ndrange, traverse, vector_lanes
@@ -13,6 +14,8 @@ from polytc.machine import Machine
 from polytc.program.extents import Extent
 from polytc.targets.ctext.library import Library, Part, commented
 from polytc.targets.ctext.work_groups import LARGEST_OPEN, GroupWriter
+
+W = TypeVar("W", bound=GroupWriter)
 
 
 def prepared(module: loops.Module, machine: Machine, lanes: Sequence[int]) -> tuple[loops.Kernel, ...]:
@@ -32,6 +35,19 @@ def check_group(writer: GroupWriter, machine: Machine) -> None:
         raise errors.fail("E505", f"'{writer.entry}' has work-groups of {items} work-items; the machine allows "
                           f"{machine.max_work_group}", kind=errors.TargetError, notes=[
                               "bind loops of fewer iterations to `block`, or name a machine with larger groups (machine=)"])
+
+
+def written(kernels: Sequence[loops.Kernel], machine: Machine, entry: Callable[[int, loops.Kernel], str],
+            writer: Callable[[loops.Kernel, str], W]) -> list[W]:
+    """The texts of kernels as they are launched. entry: the name of a kernel, from its number (from 1) and itself; writer: of a
+    kernel and its name. Raises TargetError E505 for groups larger than the machine's."""
+    made = []
+    for n, k in enumerate(kernels, 1):
+        each = writer(k, entry(n, k))
+        check_group(each, machine)
+        each.write()
+        made.append(each)
+    return made
 
 
 def alignment(writers: Sequence[GroupWriter]) -> int:

@@ -13,7 +13,8 @@ from polytc.codegen.emitter import identifier
 from polytc.codegen.target import Source
 from polytc.machine import Machine
 from polytc.program.extents import Extent
-from polytc.targets.ctext.launched import alignment, arguments, check_group, options, prepared, sizes_text
+from polytc.targets.ctext import launched as launches
+from polytc.targets.ctext.launched import alignment, arguments, options, prepared, sizes_text
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.text import comment
 from polytc.targets.cuda import grids, types, vector_text
@@ -51,13 +52,8 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
     notes: see KernelWriter. What they need is added to the preamble."""
     kernels = tuple(map(grids.fitted, prepared(module, machine, types.LANES)))
-    writers = []
-    for n, k in enumerate(kernels, 1):
-        writer = KernelWriter(k, entry(n, k), preamble, module.sizes, notes)
-        check_group(writer, machine)
-        writer.write()
-        writers.append(writer)
-    return replace(module, kernels=kernels), writers
+    return replace(module, kernels=kernels), launches.written(
+        kernels, machine, entry, lambda k, name: KernelWriter(k, name, preamble, module.sizes, notes))
 
 
 def before(preamble: Preamble, kernels: Sequence[str]) -> list[str]:

@@ -24,10 +24,10 @@ THREADS, DEEPEST = 1024, 64
 
 def fitted(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel, prepared for launches, whose blocks are all on axis x where y or z could have too many. Raises TargetError
-    E510 for blocks that are too large."""
+    E505 for blocks that are too large."""
     found = ndrange.extract(kernel)
     if prod(found.items) > THREADS or found.items[2] > DEEPEST:
-        raise errors.fail("E510", f"kernel '{kernel.name}': a block of {' x '.join(map(str, found.items))} threads",
+        raise errors.fail("E505", f"kernel '{kernel.name}': a block of {' x '.join(map(str, found.items))} threads",
                           kind=errors.TargetError, notes=[
                               f"CUDA allows {THREADS} threads, {DEEPEST} of them on the axis z: make thread loops smaller"])
     if all(isinstance(n, int) and not isinstance(n, Size) and n <= MOST for n in found.groups[1:]):

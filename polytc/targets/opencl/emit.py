@@ -9,7 +9,8 @@ from polytc.codegen import loops
 from polytc.codegen.emitter import identifier
 from polytc.codegen.target import Source
 from polytc.machine import GENERIC_GPU, Machine
-from polytc.targets.ctext.launched import alignment, arguments, check_group, options, prepared, sizes_text
+from polytc.targets.ctext import launched as launches
+from polytc.targets.ctext.launched import alignment, arguments, options, prepared, sizes_text
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.text import comment
 from polytc.targets.opencl import types, workarounds
@@ -50,13 +51,8 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     notes: see KernelWriter. What they need is added to the preamble."""
     kernels = prepared(module, machine, types.LANES)
     kernels = tuple(workarounds.work_around(k, machine.faults) for k in kernels) if machine.faults else kernels
-    writers = []
-    for n, k in enumerate(kernels, 1):
-        writer = KernelWriter(k, entry(n, k), preamble, machine, module.sizes, notes)
-        check_group(writer, machine)
-        writer.write()
-        writers.append(writer)
-    return replace(module, kernels=kernels), writers
+    return replace(module, kernels=kernels), launches.written(
+        kernels, machine, entry, lambda k, name: KernelWriter(k, name, preamble, machine, module.sizes, notes))
 
 
 def build_options(module: loops.Module, faults: frozenset[str] = frozenset()) -> str:

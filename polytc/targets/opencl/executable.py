@@ -23,7 +23,7 @@ from polytc.targets.opencl.driver import devices, programs
 from polytc.targets.opencl.driver.devices import Device
 from polytc.targets.opencl.driver.session import Session, session
 
-errors.register(E505="a kernel exceeds what the OpenCL device can do", E507="an OpenCL command failed",
+errors.register(E505="a kernel exceeds what the device can do", E507="an OpenCL command failed",
                 E508="the OpenCL device has no memory left")
 
 

@@ -19,9 +19,12 @@ HOST, CHAIN = ("s", "t"), ("g", "h", "x", "y")
 
 
 def end(rng: random.Random, around: list[str], fn: str, number: int) -> L.Expr:
-    """A number, sometimes limited by a variable around."""
+    """A number, sometimes limited by a variable around, or one of the two."""
     if not around or rng.random() < 0.5:
         return L.const(number)
+    if rng.random() < 0.2:
+        var = L.Var(rng.choice(around))
+        return L.Select(L.binary("<", var, L.const(2)), L.const(number), var, I64)
     moved = P.add(P.scaled(rng.choice(around), rng.choice((1, 1, 2, -1))), L.const(rng.randint(0, 4) + (fn == "min") * 2))
     return L.Call(fn, (L.const(number), moved), I64)
 

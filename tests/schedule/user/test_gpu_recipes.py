@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc import compiler
 from polytc.codegen import loops, traverse
 from polytc.schedule.user.recipe import Recipe
 
@@ -112,3 +113,24 @@ def test_what_each_launch_stores_first_is_kept_in_it() -> None:
     low = polytc.lower(text, shapes={"X": (4, 8)}, target="opencl", schedule=made)
     assert [[r.upper for r in launch.loops] for launch in low.source.launches] == [[4]]
     assert low.loops.scratch == ()
+
+
+def apart() -> Recipe:
+    """A loop over k lies between the loops over items."""
+    return polytc.schedule(MATMUL, shapes=SHAPES).reorder("S1", "i", "k", "j").bind("S1", {"i": "block.x", "j": "block.x"})
+
+
+def in_phases() -> Recipe:
+    """Each of two phases of a group has two loops of an axis."""
+    text = "T[i,j,k] = A[i,k]*B[k,j]; C[i,j,k] = T[i,j,k] + T[i,k,j] where j in 0:29, k in 0:29 -> (C)"
+    made = polytc.schedule(text, shapes=SHAPES).fuse("S1", "S2", depth=1).bind("S1", {"i": "grid.x"})
+    axes = {"j": "block.x", "k": "block.x"}
+    return made.bind("S1", axes).bind("S2", axes)
+
+
+@pytest.mark.parametrize("made", [apart, in_phases])
+def test_loops_that_share_an_axis_of_items_surround_each_other_directly(made: Callable[[], Recipe]) -> None:
+    """They would be the same item else."""
+    s = made()
+    with pytest.raises(polytc.PolytcError, match=r"E510: .* over '\w+' lies in another one of axis 0, over '\w+'"):
+        compiler.lower_program(s.program, "opencl", s.yaml())

@@ -72,7 +72,7 @@ def test_blocks_have_limits(items: int, axis: int, right: bool) -> None:
     else:
         with pytest.raises(TargetError) as refusal:
             emit(m, MACHINE)
-        assert refusal.value.code == "E510"
+        assert refusal.value.code == "E505"
 
 
 def test_vectors_are_there_only_where_they_are_used() -> None:

@@ -1,6 +1,8 @@
 """Run by test_recipes.py in a process of its own: random programs whose loops random steps bind to groups and items.
 
-    random_recipes.py SEED COUNT      prints what is wrong, a line each, and last how many programs ran
+    random_recipes.py SEED COUNT [SCHEDULE]      prints what is wrong, a line each, and last how many programs ran
+
+SCHEDULE: 'user' for random steps, 'automatic' for what the strategies for GPUs make of the program.
 
 Where the process sees oclgrind, what that finds in a kernel is wrong too.
 """
@@ -23,11 +25,11 @@ POINTS = 4000
 """Of all statements' boxes: oclgrind interprets every instruction."""
 
 
-def case(seed: int) -> Case | None:
+def case(seed: int, schedule: str = "user") -> Case | None:
     """A program with steps for a GPU; None where it is no program, or too large."""
     c = choices.seeded(seed)
-    made = replace(programs.case(c), target=c.of([*gpus.TARGETS]), schedule="user", open=(),
-                   steps=tuple(c.below(1000) for _ in range(40)))
+    made = replace(programs.case(c), target=c.of([*gpus.TARGETS]), schedule=schedule, open=(), called=False, out=False,
+                   constants=(), steps=tuple(c.below(1000) for _ in range(40)))
     try:
         small = sum(s.points for s in built(made).statements) <= POINTS
     except PolytcError:
@@ -35,13 +37,13 @@ def case(seed: int) -> Case | None:
     return made if small and "~" not in made.text else None  # ~x: see generator.programs
 
 
-def main(first: int, count: int) -> None:
+def main(first: int, count: int, schedule: str = "user") -> None:
     """See above."""
     log = Path(os.environ.get("OCLGRIND_LOG", os.devnull))
     kinds = Counter[str]()
     seen = 0
     for seed in range(first, first + count):
-        made = case(seed)
+        made = case(seed, schedule)
         if made is None:
             continue
         outcome = judge(made)
@@ -54,4 +56,4 @@ def main(first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
