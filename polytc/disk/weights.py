@@ -3,6 +3,7 @@
     small file                          -> memory of this process
     large file                          -> a copy in the user's cache, mapped:  ~/.cache/polytc/weights/<SHA-256>.data
     large file, and no place for a copy -> memory of this process
+    large arrays that were made of them -> a file of their own there, mapped, if there is a place    (`to_file`)
 
 Kernels read weights while the model runs. Were the model's own file mapped, cutting it short would end the process
 (SIGBUS), and overwriting it would change results without a word. A copy is named by its contents, lies in a folder that only
@@ -19,14 +20,19 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from polytc.disk import cache, folder, mapped, stamps
+from polytc.machine.alignment import ALIGNMENT
 
 LARGE = 1 << 22
 """Bytes of a file of which a copy is made."""
+
+LEAST = 1 << 16
+"""Bytes of an array that is given a place in a file."""
 
 LIMIT = 8 << 30
 CHUNK = 1 << 22
@@ -73,7 +79,7 @@ def _copy(path: Path, source: int, status: os.stat_result) -> np.ndarray | None:
                     pass
             if not _room(where, status.st_size):
                 return None
-            name = _written(descriptor, source, status)
+            name = _written(descriptor, _pieces(source, status))
             found = _map(descriptor, name, path, status)
             _sweep(descriptor, name)
     except mapped.Changed:
@@ -99,20 +105,85 @@ def _map(descriptor: int, name: str, path: Path, status: os.stat_result) -> np.n
         return mapped.copy_of(path, status, file)
 
 
-def _written(descriptor: int, source: int, status: os.stat_result) -> str:
-    """The name of the copy that is written now, one piece after the other."""
-    digest, total = hashlib.sha256(), 0
+def _pieces(source: int, status: os.stat_result) -> Iterator[bytes]:
+    """The contents of an open file, of which the system said `status`. Raises OSError, of which Changed."""
+    total = 0
+    while piece := os.pread(source, CHUNK, total):
+        yield piece
+        total += len(piece)
+    mapped.check_unchanged(source, status, total)
+
+
+def _written(descriptor: int, pieces: Iterable[bytes | memoryview]) -> str:
+    """The name of the file that is written now, one piece after the other."""
+    digest = hashlib.sha256()
     with folder.unfinished(descriptor) as (file, rename):
-        while piece := os.pread(source, CHUNK, total):
+        for piece in pieces:
             digest.update(piece)
             file.write(piece)
-            total += len(piece)
-        mapped.check_unchanged(source, status, total)
         name = digest.hexdigest() + SUFFIX
         file.flush()
         os.fsync(file.fileno())  # the contents are not looked at again, so they must be there before the name is
         rename(name)
     return name
+
+
+# ---- what was made of weights
+
+def to_file(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same arrays, of which those that lie in memory of this process are parts of one mapped file, if they are large
+    together and there is room: so that `mapped.release` gives their memory back when kernels have packed them. They must not
+    be written to."""
+    found = dict(arrays)
+    own = {id(a): a for a in found.values() if a.nbytes >= LEAST and a.flags.c_contiguous and a.dtype.isnative
+           and not a.dtype.hasobject and mapped.file_of(a) is None}
+    places, end = dict[int, int](), 0
+    for key, a in own.items():
+        places[key], end = end, end + -(-a.nbytes // ALIGNMENT) * ALIGNMENT
+    whole = _file_of(list(own.values()), end) if end >= LARGE else None
+    if whole is None:
+        return found
+    for name, a in arrays.items():
+        if id(a) in own:
+            start = places[id(a)]
+            found[name] = whole[start:start + a.nbytes].view(a.dtype).reshape(a.shape)
+    return found
+
+
+def _file_of(arrays: Sequence[np.ndarray], size: int) -> np.ndarray | None:
+    """The bytes of a file of these arrays, each at a multiple of ALIGNMENT; None where there is no room for it."""
+    def pieces() -> Iterator[memoryview]:
+        for a in arrays:
+            yield a.reshape(-1).view(np.uint8).data
+            yield memoryview(bytes(-a.nbytes % ALIGNMENT))
+    digest = hashlib.sha256()
+    for piece in pieces():
+        digest.update(piece)
+    known = made(digest.hexdigest() + SUFFIX, size)
+    where = place()
+    if known is not None or where is None:
+        return known
+    try:
+        with folder.opened(where, create=True) as descriptor:
+            if not _room(where, size):
+                return None
+            name = _written(descriptor, pieces())
+            _sweep(descriptor, name)
+    except OSError:
+        return None
+    return made(name, size)
+
+
+def made(name: str, size: int) -> np.ndarray | None:
+    """The bytes of a file that `to_file` wrote, by its name; None if it is gone."""
+    where = place()
+    if where is None or os.path.basename(name) != name:
+        return None
+    try:
+        with folder.opened(where) as descriptor, folder.plain(descriptor, name) as file:
+            return mapped.own_file(where / name, size, file)
+    except OSError:
+        return None
 
 
 def limit() -> int:

@@ -14,7 +14,7 @@ from polytc.disk import cache, mapped
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import Plan
 from polytc.graph.running.instance import Instance, compiled_programs
-from polytc.graph.storing.stored import LENGTH, Choices, Origin, Source, mark, start_key
+from polytc.graph.storing.stored import LENGTH, Choices, Made, Origin, Source, behind, mark, start_key
 from polytc.targets.registry import target
 
 LARGEST = 64 << 20
@@ -73,14 +73,14 @@ _Rows = dict[str, tuple[int | None, int]]
 def _constants(plan: Plan) -> tuple[_Rows, list[tuple[Any, ...]], list[bytes]] | None:
     """Where the constants are, the files, and what lies in none; None if that is too much or a file is not what it was."""
     rows: _Rows = {}
-    files = list[Source]()
-    known = dict[mapped.Origin, Source | None]()
+    files = list[Source | Made]()
+    known = dict[mapped.Origin, Source | Made | None]()
     blob, size = list[bytes](), 0
     for name, array in plan.constants.items():
         found, at = mapped.origin(array), mapped.offset(array)
         if found is not None and array.flags.c_contiguous and array.dtype.isnative:
             if found not in known:
-                known[found] = Source.behind(array)
+                known[found] = behind(array)
             source = known[found]
             if source is None:
                 return None

@@ -118,6 +118,33 @@ class Source:
         return found if same else None
 
 
+@dataclass(frozen=True)
+class Made:
+    """A file of what passes made of weights, see `weights.to_file`. size: bytes."""
+
+    name: str
+    size: int
+
+    def row(self) -> tuple[Any, ...]:
+        """For a stored model."""
+        return self.name, self.size
+
+    def bytes(self) -> np.ndarray | None:
+        """Of the file, if it is there."""
+        return weights.made(self.name, self.size)
+
+
+def behind(array: np.ndarray) -> Source | Made | None:
+    """Where the bytes are from that an array shows; None as `Source.behind`."""
+    found = mapped.origin(array)
+    return Made(found.path.name, found.status.st_size) if found is not None and found.own else Source.behind(array)
+
+
+def file_of(row: Sequence[Any]) -> Source | Made:
+    """From a row of a stored model."""
+    return Made(*row) if len(row) == 2 else Source.of(row)
+
+
 # ---- the graph
 
 def origin(source: Any, without: Collection[str], strict: bool, places: Places) -> Origin | None:
@@ -222,7 +249,7 @@ class Loaded:
 
     def __init__(self) -> None:
         self.kernels: WeakValueDictionary[str, Any] = WeakValueDictionary()
-        self.files: WeakValueDictionary[Source, np.ndarray] = WeakValueDictionary()
+        self.files: WeakValueDictionary[Source | Made, np.ndarray] = WeakValueDictionary()
         self.constants: WeakValueDictionary[tuple[Any, ...], np.ndarray] = WeakValueDictionary()
 
     def kernel(self, key: str, threads: int) -> Any:
@@ -233,7 +260,7 @@ class Loaded:
             found = self.kernels[key] = packages.load(Package.from_bytes(data), Loader(), threads)
         return found
 
-    def file(self, source: Source) -> np.ndarray | None:
+    def file(self, source: Source | Made) -> np.ndarray | None:
         """The bytes of a file; None if they are others now."""
         found = self.files.get(source)
         if found is None:
@@ -242,7 +269,7 @@ class Loaded:
                 self.files[source] = found
         return found
 
-    def constant(self, t: Array, source: Source, at: int) -> np.ndarray:
+    def constant(self, t: Array, source: Source | Made, at: int) -> np.ndarray:
         """A part of a file that was looked at before."""
         key = source, at, t.dtype.name, t.shape
         found = self.constants.get(key)
@@ -271,8 +298,8 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices, loaded: 
     if head["tiles"] and not processors.allow_tiles():
         return None
     threads = choices.threads or default_threads(processors.usable())
-    sources = [Source.of(row) for row in head["files"]]
-    files = [loaded.file(source) for source in sources]
+    sources = [file_of(row) for row in head["files"]]
+    files = [loaded.file(each) for each in sources]
     kernels = [loaded.kernel(key, threads) for key in head["kernels"]]
     if any(f is None for f in files) or any(k is None for k in kernels):
         return None

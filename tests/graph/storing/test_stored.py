@@ -374,3 +374,40 @@ def test_all_shapes_are_prepared_where_the_first_is_found(files: tuple[Path, np.
     run(files, server, RUN.replace("threads=int", 'shapes=[{"x": (3, 40)}, {"x": (5, 40)}], threads=int').replace("(y,)", """
 assert len(model._instances) == 2
 (y,)"""))
+
+
+MADE = """
+import json, sys
+import numpy as np
+from polytc.disk import mapped, stamps, weights
+stamps.SETTLED = -1000.0
+weights.LARGE = weights.LEAST = 1
+import polytc.graph
+model = polytc.graph.load_onnx(sys.argv[1]).compile(threads=1)
+y = model.run(None, {"x": np.load(sys.argv[2])})[0]
+started = len(model._starts) > 0
+((_, ready),) = [(0, each.instance) for _, each in model._starts._found.items()] if started else model._instances.items()
+assert np.array_equal(model.session().run(None, {"x": np.load(sys.argv[2])})[0], y)
+print(json.dumps([y.tolist(), started, [mapped.origin(a) is not None for a in ready.plan.constants.values() if a.size > 100]]))
+"""
+
+
+def test_what_passes_made_of_weights_is_in_a_file(files: tuple[Path, np.ndarray], server: Server) -> None:
+    """So that nobody keeps it beside what kernels packed of it."""
+    weights = save(files[0] / "model.onnx", 12)
+    model = onnx.load(files[0] / "model.onnx")
+    (w,) = [t for t in model.graph.initializer if t.name == "w"]
+    w.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(weights["w"].T), "turned"))
+    model.graph.node.insert(0, helper.make_node("Transpose", ["turned"], ["w"]))
+    onnx.save_model(model, str(files[0] / "model.onnx"))
+
+    def process() -> tuple[bool, list[bool]]:
+        y, started, in_files = json.loads(execute(files, server, MADE, str(files[0] / "x.npy")))
+        np.testing.assert_allclose(y, expected(files[1], weights), rtol=1e-4, atol=1e-4)
+        return started, in_files
+    assert process() == (False, [True, True])
+    assert process() == (True, [True, True])
+    for path in (files[0] / "cache" / "weights").glob("*"):
+        path.unlink()
+    assert not process()[0]
+    assert process()[0]
