@@ -3,7 +3,8 @@
     small file                          -> memory of this process
     large file                          -> a copy in the user's cache, mapped:  ~/.cache/polytc/weights/<SHA-256>.data
     large file, and no place for a copy -> memory of this process
-    large arrays that were made of them -> a file of their own there, mapped, if there is a place    (`to_file`)
+    large arrays that were made of them, or lie there at odd addresses
+                                        -> a file of their own there, mapped, if there is a place    (`to_file`)
 
 Kernels read weights while the model runs. Were the model's own file mapped, cutting it short would end the process
 (SIGBUS), and overwriting it would change results without a word. A copy is named by its contents, lies in a folder that only
@@ -20,8 +21,10 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -130,24 +133,49 @@ def _written(descriptor: int, pieces: Iterable[bytes | memoryview]) -> str:
 
 # ---- what was made of weights
 
-def to_file(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def to_file(arrays: Mapping[str, np.ndarray], misaligned: bool = False) -> dict[str, np.ndarray]:
     """The same arrays, of which those that lie in memory of this process are parts of one mapped file, if they are large
     together and there is room: so that `mapped.release` gives their memory back when kernels have packed them. They must not
-    be written to."""
-    found = dict(arrays)
-    own = {id(a): a for a in found.values() if a.nbytes >= LEAST and a.flags.c_contiguous and a.dtype.isnative
-           and not a.dtype.hasobject and mapped.file_of(a) is None}
-    places, end = dict[int, int](), 0
-    for key, a in own.items():
-        places[key], end = end, end + -(-a.nbytes // ALIGNMENT) * ALIGNMENT
-    whole = _file_of(list(own.values()), end) if end >= LARGE else None
-    if whole is None:
-        return found
-    for name, a in arrays.items():
-        if id(a) in own:
+    be written to. misaligned: and those that lie in a copy of a file but not on cache lines, of which there would be copies in
+    memory (native/aligned.py) whenever the model starts."""
+    found, places, end = dict(arrays), dict[int, int](), 0
+    own = {id(a): a for a in found.values() if _moves(a, misaligned)}
+    known = {key: array for key, a in own.items() if (array := _moved(a)) is not None}
+    new = [a for key, a in own.items() if key not in known]
+    for a in new:
+        places[id(a)], end = end, end + -(-a.nbytes // ALIGNMENT) * ALIGNMENT
+    whole = _file_of(new, end) if end >= LARGE else None
+    if whole is not None:
+        for a in new:
             start = places[id(a)]
-            found[name] = whole[start:start + a.nbytes].view(a.dtype).reshape(a.shape)
-    return found
+            known[id(a)] = whole[start:start + a.nbytes].view(a.dtype).reshape(a.shape)
+            _MOVED[id(a)] = weakref.ref(a, _forget(id(a))), weakref.ref(known[id(a)])
+    return {name: known.get(id(a), a) for name, a in found.items()}
+
+
+_MOVED: dict[int, tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]] = {}
+"""id of an array -> it, and the same in a file, as long as both are used: what is made of it is found by its address."""
+_FILES: WeakValueDictionary[tuple[str, int], np.ndarray] = WeakValueDictionary()
+"""Name and size -> the file as it is mapped."""
+
+
+def _moves(a: np.ndarray, misaligned: bool) -> bool:
+    if a.nbytes < LEAST or not a.flags.c_contiguous or not a.dtype.isnative or a.dtype.hasobject:
+        return False
+    origin = mapped.origin(a)
+    return origin is None or misaligned and origin.lasting and not origin.live and a.ctypes.data % ALIGNMENT != 0
+
+
+def _moved(a: np.ndarray) -> np.ndarray | None:
+    source, found = _MOVED.get(id(a), (None, None))
+    return found() if source is not None and found is not None and source() is a else None
+
+
+def _forget(key: int) -> Callable[[object], None]:
+    def forget(reference: object) -> None:
+        if _MOVED.get(key, (None, None))[0] is reference:
+            del _MOVED[key]
+    return forget
 
 
 def _file_of(arrays: Sequence[np.ndarray], size: int) -> np.ndarray | None:
@@ -176,14 +204,15 @@ def _file_of(arrays: Sequence[np.ndarray], size: int) -> np.ndarray | None:
 
 def made(name: str, size: int) -> np.ndarray | None:
     """The bytes of a file that `to_file` wrote, by its name; None if it is gone."""
-    where = place()
-    if where is None or os.path.basename(name) != name:
-        return None
+    where, found = place(), _FILES.get((name, size))
+    if found is not None or where is None or os.path.basename(name) != name:
+        return found
     try:
         with folder.opened(where) as descriptor, folder.plain(descriptor, name) as file:
-            return mapped.own_file(where / name, size, file)
+            found = _FILES[name, size] = mapped.own_file(where / name, size, file)
     except OSError:
         return None
+    return found
 
 
 def limit() -> int:

@@ -137,7 +137,7 @@ class PartitionedModel:
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
                                   strict=self.options.strict, guards=self.options.guards,
                                   checked=self.options.checked)
-                part = replace(part, plan=replace(part.plan, constants=weights.to_file(part.plan.constants)))
+                part = replace(part, plan=replace(part.plan, constants=weights.to_file(part.plan.constants, misaligned=True)))
                 for read in self.graph.constants.values():
                     release(read)
                 self._learn(types, fixed)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from polytc import keys
-from polytc.disk import cache, mapped
+from polytc.disk import cache, mapped, weights
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import Plan
 from polytc.graph.running.instance import Instance, compiled_programs
@@ -78,7 +78,8 @@ def _constants(plan: Plan) -> tuple[_Rows, list[tuple[Any, ...]], list[bytes]] |
     blob, size = list[bytes](), 0
     for name, array in plan.constants.items():
         found, at = mapped.origin(array), mapped.offset(array)
-        if found is not None and array.flags.c_contiguous and array.dtype.isnative:
+        little = found is not None and not found.live and array.nbytes < weights.LEAST  # not worth mapping a file
+        if found is not None and not little and array.flags.c_contiguous and array.dtype.isnative:
             if found not in known:
                 known[found] = behind(array)
             source = known[found]
