@@ -25,12 +25,14 @@ class Changed(OSError):
 @dataclass(frozen=True)
 class Origin:
     """Where bytes come from. path: the file; status: what the system said about it when it was read. live: the file itself is
-    mapped, so that who writes to it writes here; lasting: pages that are given back can be read again."""
+    mapped, so that who writes to it writes here; lasting: pages that are given back can be read again; own: the file is one of
+    polytc's whose name tells its contents."""
 
     path: Path
     status: os.stat_result
     live: bool
     lasting: bool
+    own: bool = False
 
 
 _ORIGINS: WeakKeyDictionary[mmap.mmap, Origin] = WeakKeyDictionary()
@@ -50,6 +52,14 @@ def copy_of(path: Path, status: os.stat_result, descriptor: int) -> np.ndarray:
     if os.fstat(descriptor).st_size != status.st_size:
         raise OSError(errno.EINVAL, "a copy of another size", str(path))
     return _noted(_whole(descriptor, status.st_size), Origin(path.absolute(), status, live=False, lasting=True))
+
+
+def own_file(path: Path, size: int, descriptor: int) -> np.ndarray:
+    """The bytes of an open file that nobody writes to and whose name tells its contents. Raises OSError."""
+    status = os.fstat(descriptor)
+    if status.st_size != size:
+        raise OSError(errno.EINVAL, "a file of another size", str(path))
+    return _noted(_whole(descriptor, size), Origin(path, status, live=False, lasting=True, own=True))
 
 
 def read(path: Path, descriptor: int, status: os.stat_result) -> np.ndarray:

@@ -3,6 +3,8 @@
     small file                          -> memory of this process
     large file                          -> a copy in the user's cache, mapped:  ~/.cache/polytc/weights/<SHA-256>.data
     large file, and no place for a copy -> memory of this process
+    large arrays that were made of them, or lie there at odd addresses
+                                        -> a file of their own there, mapped, if there is a place    (`to_file`)
 
 Kernels read weights while the model runs. Were the model's own file mapped, cutting it short would end the process
 (SIGBUS), and overwriting it would change results without a word. A copy is named by its contents, lies in a folder that only
@@ -19,14 +21,21 @@ import json
 import os
 import shutil
 import stat
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from polytc.disk import cache, folder, mapped, stamps
+from polytc.machine.alignment import ALIGNMENT
 
 LARGE = 1 << 22
 """Bytes of a file of which a copy is made."""
+
+LEAST = 1 << 16
+"""Bytes of an array that is given a place in a file."""
 
 LIMIT = 8 << 30
 CHUNK = 1 << 22
@@ -73,7 +82,7 @@ def _copy(path: Path, source: int, status: os.stat_result) -> np.ndarray | None:
                     pass
             if not _room(where, status.st_size):
                 return None
-            name = _written(descriptor, source, status)
+            name = _written(descriptor, _pieces(source, status))
             found = _map(descriptor, name, path, status)
             _sweep(descriptor, name)
     except mapped.Changed:
@@ -99,20 +108,111 @@ def _map(descriptor: int, name: str, path: Path, status: os.stat_result) -> np.n
         return mapped.copy_of(path, status, file)
 
 
-def _written(descriptor: int, source: int, status: os.stat_result) -> str:
-    """The name of the copy that is written now, one piece after the other."""
-    digest, total = hashlib.sha256(), 0
+def _pieces(source: int, status: os.stat_result) -> Iterator[bytes]:
+    """The contents of an open file, of which the system said `status`. Raises OSError, of which Changed."""
+    total = 0
+    while piece := os.pread(source, CHUNK, total):
+        yield piece
+        total += len(piece)
+    mapped.check_unchanged(source, status, total)
+
+
+def _written(descriptor: int, pieces: Iterable[bytes | memoryview]) -> str:
+    """The name of the file that is written now, one piece after the other."""
+    digest = hashlib.sha256()
     with folder.unfinished(descriptor) as (file, rename):
-        while piece := os.pread(source, CHUNK, total):
+        for piece in pieces:
             digest.update(piece)
             file.write(piece)
-            total += len(piece)
-        mapped.check_unchanged(source, status, total)
         name = digest.hexdigest() + SUFFIX
         file.flush()
         os.fsync(file.fileno())  # the contents are not looked at again, so they must be there before the name is
         rename(name)
     return name
+
+
+# ---- what was made of weights
+
+def to_file(arrays: Mapping[str, np.ndarray], misaligned: bool = False) -> dict[str, np.ndarray]:
+    """The same arrays, of which those that lie in memory of this process are parts of one mapped file, if they are large
+    together and there is room: so that `mapped.release` gives their memory back when kernels have packed them. They must not
+    be written to. misaligned: and those that lie in a copy of a file but not on cache lines, of which there would be copies in
+    memory (native/aligned.py) whenever the model starts."""
+    found, places, end = dict(arrays), dict[int, int](), 0
+    own = {id(a): a for a in found.values() if _moves(a, misaligned)}
+    known = {key: array for key, a in own.items() if (array := _moved(a)) is not None}
+    new = [a for key, a in own.items() if key not in known]
+    for a in new:
+        places[id(a)], end = end, end + -(-a.nbytes // ALIGNMENT) * ALIGNMENT
+    whole = _file_of(new, end) if end >= LARGE else None
+    if whole is not None:
+        for a in new:
+            start = places[id(a)]
+            known[id(a)] = whole[start:start + a.nbytes].view(a.dtype).reshape(a.shape)
+            _MOVED[id(a)] = weakref.ref(a, _forget(id(a))), weakref.ref(known[id(a)])
+    return {name: known.get(id(a), a) for name, a in found.items()}
+
+
+_MOVED: dict[int, tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]] = {}
+"""id of an array -> it, and the same in a file, as long as both are used: what is made of it is found by its address."""
+_FILES: WeakValueDictionary[tuple[str, int], np.ndarray] = WeakValueDictionary()
+"""Name and size -> the file as it is mapped."""
+
+
+def _moves(a: np.ndarray, misaligned: bool) -> bool:
+    if a.nbytes < LEAST or not a.flags.c_contiguous or not a.dtype.isnative or a.dtype.hasobject:
+        return False
+    origin = mapped.origin(a)
+    return origin is None or misaligned and origin.lasting and not origin.live and a.ctypes.data % ALIGNMENT != 0
+
+
+def _moved(a: np.ndarray) -> np.ndarray | None:
+    source, found = _MOVED.get(id(a), (None, None))
+    return found() if source is not None and found is not None and source() is a else None
+
+
+def _forget(key: int) -> Callable[[object], None]:
+    def forget(reference: object) -> None:
+        if _MOVED.get(key, (None, None))[0] is reference:
+            del _MOVED[key]
+    return forget
+
+
+def _file_of(arrays: Sequence[np.ndarray], size: int) -> np.ndarray | None:
+    """The bytes of a file of these arrays, each at a multiple of ALIGNMENT; None where there is no room for it."""
+    def pieces() -> Iterator[memoryview]:
+        for a in arrays:
+            yield a.reshape(-1).view(np.uint8).data
+            yield memoryview(bytes(-a.nbytes % ALIGNMENT))
+    digest = hashlib.sha256()
+    for piece in pieces():
+        digest.update(piece)
+    known = made(digest.hexdigest() + SUFFIX, size)
+    where = place()
+    if known is not None or where is None:
+        return known
+    try:
+        with folder.opened(where, create=True) as descriptor:
+            if not _room(where, size):
+                return None
+            name = _written(descriptor, pieces())
+            _sweep(descriptor, name)
+    except OSError:
+        return None
+    return made(name, size)
+
+
+def made(name: str, size: int) -> np.ndarray | None:
+    """The bytes of a file that `to_file` wrote, by its name; None if it is gone."""
+    where, found = place(), _FILES.get((name, size))
+    if found is not None or where is None or os.path.basename(name) != name:
+        return found
+    try:
+        with folder.opened(where) as descriptor, folder.plain(descriptor, name) as file:
+            found = _FILES[name, size] = mapped.own_file(where / name, size, file)
+    except OSError:
+        return None
+    return found
 
 
 def limit() -> int:

@@ -16,10 +16,11 @@ from polytc.arguments import check_target
 from polytc.graph.ir import Graph
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.part_options import Options
-from polytc.graph.parts import PartitionedModel, Ready
+from polytc.graph.parts import PartitionedModel, Ready, whole
 from polytc.graph.plan import Array
 from polytc.graph.running import profiling
 from polytc.graph.running.executables import compiler_for, machine_for, tests_on_host
+from polytc.graph.running.instance import Instance
 from polytc.graph.running.open_kernels import OpenKernels
 from polytc.graph.running.profiling import Profile
 from polytc.graph.storing import keeping
@@ -39,6 +40,7 @@ class Compiled:
                                c.strict, c.progress, machine_for(c.target) if c.layouts else None, self.kernels, c.typical,
                                guards=tests_on_host(c.target), checked=c.checked, kept=c.kept)
         self.partitioned = PartitionedModel(graph, self.options)
+        self._kept = set[tuple[tuple[str, tuple[int, ...]], ...]]()
 
     def again(self) -> Compiled:
         """The same with memory of its own."""
@@ -56,8 +58,24 @@ class Compiled:
         """Compile for these shapes, if that is all one needs to know, and keep it for other processes."""
         with suppress(NeedsValue):
             ready = self.prepare(shapes)
-            if self.kernels is None:
-                keeping.keep_start(self.graph, self.choices, shapes, ready)
+            if ready.instance is not None and whole(ready):
+                self._keep(shapes, ready.instance)
+
+    def run(self, arrays: Mapping[str, Any], wanted: Sequence[str]) -> list[Any]:
+        """The wanted outputs, from all inputs. What was compiled for that is kept for other processes."""
+        found = self.partitioned.run(arrays, wanted)
+        if len(self._kept) < self.choices.kept and all(v.dtype is not None for v in self.graph.inputs):
+            instance = self.partitioned.compiled([arrays[v.name] for v in self.graph.inputs])
+            if instance is not None:
+                self._keep({v.name: arrays[v.name].shape for v in self.graph.inputs}, instance)
+        return found
+
+    def _keep(self, shapes: Mapping[str, Sequence[int]], instance: Instance) -> None:
+        """Keep what was compiled for some shapes, once, for as many sets of them as a model itself keeps."""
+        key = tuple((n, tuple(s)) for n, s in shapes.items())
+        if self.kernels is None and key not in self._kept and len(self._kept) < self.choices.kept:
+            self._kept.add(key)
+            keeping.keep_start(self.graph, self.choices, shapes, instance)
 
     def profile(self, arrays: Mapping[str, Any], runs: int) -> Profile:
         """See `Model.profile`."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors, garbage
+from polytc.disk import weights
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph import passes, string_codes
 from polytc.graph.evaluation import fallback
@@ -44,7 +45,7 @@ def read(source: Any, without: Collection[str], strict: bool, places: Places) ->
     outside = refuse_missing(graph, strict)
     graph = passes.run(graph, without)
     files.release()
-    return replace(graph, outside=outside), [files.own, *files.beside.values()]
+    return replace(graph, outside=outside, constants=weights.to_file(graph.constants)), [files.own, *files.beside.values()]
 
 
 def _native(op: str) -> bool:

@@ -17,6 +17,7 @@ from polytc.graph.ir import Graph, Value, runner
 from polytc.graph.plan import type_of
 from polytc.graph.running.instance import Progress
 from polytc.graph.storing import stored
+from polytc.graph.storing.starts import Starts
 from polytc.graph.storing.stored import Choices, Start
 from polytc.native import forks
 from polytc.options import KEPT, check_checked, check_kept, check_licence, check_threads, check_typical
@@ -45,7 +46,7 @@ class Model:
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
         self._choices = choices
-        self._start: Start | None = None
+        self._starts = Starts(graph, choices)
         self._lock = forks.Lock()
 
     @cached_property
@@ -53,10 +54,10 @@ class Model:
         """The graph with what this process compiles of it, from now on instead of what was found on disk."""
         from polytc.graph.compiled import Compiled  # the compiler is large, and models that are found on disk do without
 
-        made, before = Compiled(self.graph, self._choices), self._start
-        if before is not None:
-            made.prepare({n: before.instance.plan.types[n].shape for n in before.instance.plan.inputs})
-        self._start = None
+        made = Compiled(self.graph, self._choices)
+        for shapes in self._starts.shapes():
+            made.prepare(shapes)
+        self._starts = Starts(self.graph, self._choices)
         return made
 
     @property
@@ -73,9 +74,8 @@ class Model:
         other = Model.__new__(type(self))
         vars(other).update(vars(self))
         other._lock = forks.Lock()
-        if self._start is not None:
-            other._start = self._start.again()
-        else:
+        other._starts = self._starts.again()
+        if not self._starts:
             vars(other)["_compiled"] = self._compiled.again()
         return other
 
@@ -102,10 +102,12 @@ class Model:
         chosen = {v.name: tuple(int(d) for d in shapes[v.name]) for v in self.inputs if v.dtype is not None}
         with self._lock:
             self._check_dims(chosen)
-            if "_compiled" not in vars(self) and self._start is None:
-                self._start = stored.start(self.graph, self._choices, chosen)
-            if self._start is None or not self._start.has(chosen):
+            if self._found(chosen) is None:
                 self._compiled.prepare_early(chosen)
+
+    def _found(self, shapes: Mapping[str, Sequence[int]]) -> Start | None:
+        """What an earlier process compiled for these shapes of all inputs, as long as this one compiles nothing."""
+        return self._starts.find(shapes) if "_compiled" not in vars(self) else None
 
     def _check_dims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Given shapes agree with the declared ones; equal names mean equal extents."""
@@ -128,7 +130,7 @@ class Model:
 
     def check(self) -> None:
         """Raise TargetError E502 now, if there is no such target."""
-        if self._start is None:
+        if not self._starts and not stored.may_start(self.graph, self._choices):
             self._compiled  # noqa: B018
 
     # ---- running
@@ -141,7 +143,7 @@ class Model:
         """
         if output_names is None and type(feeds) is dict:
             with self._lock:
-                found = self._partitioned.try_fast_path(feeds) if self._start is None else self._start.try_fast_path(feeds)
+                found = (self._partitioned if "_compiled" in vars(self) else self._starts).try_fast_path(feeds)
             if found is not None:
                 return found
         arrays = self._checked(feeds)
@@ -157,9 +159,10 @@ class Model:
         shapes = {n: a.shape for n, a in arrays.items() if type_of(a) is not None}
         with self._lock:
             self._check_dims(shapes)
-            if self._start is not None and self._start.fits(arrays):
-                return self._start.instance.run(arrays, wanted)
-            return self._partitioned.run(arrays, wanted)
+            start = self._found(shapes) if len(shapes) == len(arrays) else None
+            if start is not None and start.fits(arrays):
+                return start.instance.run(arrays, wanted)
+            return self._compiled.run(arrays, wanted)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         names = [v.name for v in self.inputs]

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from polytc import errors, garbage
-from polytc.disk.mapped import changed
+from polytc.disk import weights
+from polytc.disk.mapped import changed, release
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph.hosts import Host, Repeat, Work
 from polytc.graph.ir import Graph, makers, sources
@@ -136,6 +137,9 @@ class PartitionedModel:
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
                                   strict=self.options.strict, guards=self.options.guards,
                                   checked=self.options.checked)
+                part = replace(part, plan=replace(part.plan, constants=weights.to_file(part.plan.constants, misaligned=True)))
+                for read in self.graph.constants.values():
+                    release(read)
                 self._learn(types, fixed)
                 machine = None if self._open(types) else self.options.machine  # kernels for all sizes agree on one layout
                 return self.known.put(key, self._ready(part, machine))

@@ -66,7 +66,10 @@ class WithPrologue:
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Both parts, on the caller's arrays: inputs, then outputs."""
-        self.main.run(self._in_order(buffers, self._make(buffers, [aligned(b) for b in self.package.made])))
+        made = [aligned(b) for b in self.package.made]
+        if self.once is not None:
+            self.once.run(self._for_prologue(buffers, made))
+        self.main.run(self._in_order(buffers, made))
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """Run the prologue now, unless what it makes of these constants is there; the result runs the main part. Constants
@@ -79,16 +82,17 @@ class WithPrologue:
         key = tuple(a.ctypes.data for a in constants)
         made = self.known.get(key)
         if made is None:
-            made = self.known[key] = PrologueResults(self._make(buffers, [lasting(b) for b in self.package.made]), constants)
+            arrays = [lasting(b) for b in self.package.made]
+            if self.once is not None:
+                self.once.bind(self._for_prologue(buffers, arrays))()  # what it needs on the way goes with the Bound
+            made = self.known[key] = PrologueResults(arrays, constants)
         used = [a if n not in once or in_use(self, n) else made.unread(n, a) for n, a in enumerate(buffers)]
         return Rearranged(self.main.bind(self._in_order(used, made.arrays)), places, made)
 
-    def _make(self, buffers: Sequence[np.ndarray], made: list[np.ndarray]) -> list[np.ndarray]:
-        """Run the prologue. made: arrays for what it makes, returned."""
-        if self.once is not None and self.package.once is not None:
-            arrays = [*buffers, *made]
-            self.once.run([usable(arrays[n]) for n in self.package.once.arrays])
-        return made
+    def _for_prologue(self, buffers: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The arrays that the prologue runs on. made: for what it makes."""
+        arrays = [*buffers, *made]
+        return [usable(arrays[n]) for n in self.package.once.arrays] if self.package.once is not None else []
 
     def _in_order(self, buffers: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> list[np.ndarray]:
         arrays = [*buffers, *made]
@@ -124,7 +128,7 @@ def keep(executable: Executable, fixed: Mapping[int, np.ndarray], count: int) ->
         package = executable.package
         known = dict(fixed) | {count + k: lasting(b) for k, b in enumerate(package.made)}
         if executable.once is not None and package.once is not None:
-            executable.once.run([known[n] for n in package.once.arrays])
+            executable.once.bind([known[n] for n in package.once.arrays])()
         main, arrays = executable.main, package.main.arrays
     free = [n for n in range(count) if n not in fixed]
     return _Kept(main, tuple(known[n] if n in known else free.index(n) for n in arrays))

@@ -150,3 +150,50 @@ def test_in_place(file: Path) -> None:
     assert found is not None
     assert found.live
     assert not copies(file)
+
+
+def test_large_arrays_become_parts_of_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "LEAST", 100)
+    a, b = R.standard_normal((30, 7)), R.integers(0, 99, 333).astype(np.int8)
+    arrays = {"a": a, "again": a, "b": b, "little": np.ones(3), "turned": a.T, "swapped": a.astype(">f8"),
+              "mapped": weights.contents(file)[:1000], "objects": np.array([None] * 40)}
+    before = len(copies(file))
+    found = weights.to_file(arrays)
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+    moved = {n for n in arrays if found[n] is not arrays[n]}
+    assert moved == {"a", "again", "b"}
+    assert len(copies(file)) == before + 1
+    for name in moved:
+        origin = mapped.origin(found[name])
+        assert origin is not None
+        assert origin.own
+        assert found[name].ctypes.data % 64 == 0
+        assert not found[name].flags.writeable
+        mapped.release(found[name])
+        np.testing.assert_array_equal(found[name], arrays[name])
+    assert mapped.offset(found["a"]) == mapped.offset(found["again"])
+    whole = mapped.origin(found["a"])
+    assert whole is not None
+    name, size = whole.path.name, whole.status.st_size
+    assert weights.made(name, size) is not None
+    assert weights.made(name, size + 1) is None
+    assert weights.made("../weights/" + name, size) is None
+    weights.to_file(arrays)
+    assert len(copies(file)) == before + 1  # it is there already
+    weights.to_file({"a": a + 1, "b": b})
+    assert len(copies(file)) == before + 2
+
+
+@pytest.mark.parametrize("case", ["small", "off", "full"])
+def test_arrays_stay_where_there_is_no_place_for_a_file(file: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "LEAST", 1)
+    if case == "off":
+        monkeypatch.setenv("POLYTC_CACHE", "0")
+    if case == "full":
+        monkeypatch.setenv("POLYTC_WEIGHTS_SIZE", "1K")
+    a = R.standard_normal(100 if case == "small" else 1000)
+    assert weights.to_file({"a": a})["a"] is a
+    assert not copies(file)

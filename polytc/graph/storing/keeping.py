@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from polytc import keys
-from polytc.disk import cache, mapped
+from polytc.disk import cache, mapped, weights
 from polytc.graph.ir import Graph, Value
-from polytc.graph.parts import Ready, whole
 from polytc.graph.plan import Plan
-from polytc.graph.running.instance import compiled_programs
-from polytc.graph.storing.stored import LENGTH, Choices, Origin, Source, mark, start_key
+from polytc.graph.running.instance import Instance, compiled_programs
+from polytc.graph.storing.stored import LENGTH, Choices, Made, Origin, Source, behind, mark, start_key
 from polytc.targets.registry import target
 
 LARGEST = 64 << 20
@@ -38,11 +37,12 @@ def _row(v: Value) -> list[Any]:
     return [v.name, None if v.dtype is None else v.dtype.name, v.shape, v.tensor, v.kind]
 
 
-def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]], ready: Ready) -> None:
-    """Keep a model for these shapes, if it is one native call, and nothing in it depends on more than its file and options."""
-    key, instance = start_key(graph, choices, shapes), ready.instance
+def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]], instance: Instance) -> None:
+    """Keep a model for these shapes, if it is one native call, and nothing in it depends on more than its file and options.
+    instance: all of the model, for inputs of these shapes and whatever values."""
+    key = start_key(graph, choices, shapes)
     to = target(choices.target) if key is not None else None
-    if key is None or to is None or instance is None or not whole(ready) or not instance.chain.native or not keys.lasting(to):
+    if key is None or to is None or not instance.chain.native or not keys.lasting(to):
         return
     plan = instance.plan
     constants = _constants(plan)
@@ -73,14 +73,15 @@ _Rows = dict[str, tuple[int | None, int]]
 def _constants(plan: Plan) -> tuple[_Rows, list[tuple[Any, ...]], list[bytes]] | None:
     """Where the constants are, the files, and what lies in none; None if that is too much or a file is not what it was."""
     rows: _Rows = {}
-    files = list[Source]()
-    known = dict[mapped.Origin, Source | None]()
+    files = list[Source | Made]()
+    known = dict[mapped.Origin, Source | Made | None]()
     blob, size = list[bytes](), 0
     for name, array in plan.constants.items():
         found, at = mapped.origin(array), mapped.offset(array)
-        if found is not None and array.flags.c_contiguous and array.dtype.isnative:
+        little = found is not None and not found.live and array.nbytes < weights.LEAST  # not worth mapping a file
+        if found is not None and not little and array.flags.c_contiguous and array.dtype.isnative:
             if found not in known:
-                known[found] = Source.behind(array)
+                known[found] = behind(array)
             source = known[found]
             if source is None:
                 return None

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -117,6 +118,33 @@ class Source:
         return found if same else None
 
 
+@dataclass(frozen=True)
+class Made:
+    """A file of what passes made of weights, see `weights.to_file`. size: bytes."""
+
+    name: str
+    size: int
+
+    def row(self) -> tuple[Any, ...]:
+        """For a stored model."""
+        return self.name, self.size
+
+    def bytes(self) -> np.ndarray | None:
+        """Of the file, if it is there."""
+        return weights.made(self.name, self.size)
+
+
+def behind(array: np.ndarray) -> Source | Made | None:
+    """Where the bytes are from that an array shows; None as `Source.behind`."""
+    found = mapped.origin(array)
+    return Made(found.path.name, found.status.st_size) if found is not None and found.own else Source.behind(array)
+
+
+def file_of(row: Sequence[Any]) -> Source | Made:
+    """From a row of a stored model."""
+    return Made(*row) if len(row) == 2 else Source.of(row)
+
+
 # ---- the graph
 
 def origin(source: Any, without: Collection[str], strict: bool, places: Places) -> Origin | None:
@@ -186,10 +214,6 @@ class Start:
         """The same with memory of its own for intermediate values."""
         return Start(*self._parts)
 
-    def has(self, shapes: Mapping[str, Sequence[int]]) -> bool:
-        """Is it for inputs of these shapes?"""
-        return all(self.instance.plan.types[n].shape == tuple(shape) for n, shape in shapes.items())
-
     def try_fast_path(self, feeds: Mapping[str, Any]) -> list[np.ndarray] | None:
         """All outputs as fresh arrays; None, with nothing done, where the arrays are of another kind."""
         names = self.instance.plan.inputs
@@ -214,7 +238,47 @@ def start_key(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) 
                    sorted((n, tuple(map(int, s))) for n, s in shapes.items()))
 
 
-def start(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) -> Start | None:
+def may_start(of: Graph, choices: Choices) -> bool:
+    """Is this a graph that an earlier process loaded, and may there be models of it?"""
+    return isinstance(of, Unread) and start_key(of, choices, {}) is not None
+
+
+class Loaded:
+    """What the starts of one graph share, as long as one of them uses it: code by key, bytes of files, constants by their
+    places there. So what prologues make of a constant is made once."""
+
+    def __init__(self) -> None:
+        self.kernels: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self.files: WeakValueDictionary[Source | Made, np.ndarray] = WeakValueDictionary()
+        self.constants: WeakValueDictionary[tuple[Any, ...], np.ndarray] = WeakValueDictionary()
+
+    def kernel(self, key: str, threads: int) -> Any:
+        """The code under a key; None if it is gone."""
+        found = self.kernels.get(key)
+        data = cache.get(key) if found is None else None
+        if data is not None:
+            found = self.kernels[key] = packages.load(Package.from_bytes(data), Loader(), threads)
+        return found
+
+    def file(self, source: Source | Made) -> np.ndarray | None:
+        """The bytes of a file; None if they are others now."""
+        found = self.files.get(source)
+        if found is None:
+            found = source.bytes()
+            if found is not None:
+                self.files[source] = found
+        return found
+
+    def constant(self, t: Array, source: Source | Made, at: int) -> np.ndarray:
+        """A part of a file that was looked at before."""
+        key = source, at, t.dtype.name, t.shape
+        found = self.constants.get(key)
+        if found is None:
+            found = self.constants[key] = self.files[source][at:at + t.bytes].view(t.dtype.numpy).reshape(t.shape)
+        return found
+
+
+def start(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]], loaded: Loaded) -> Start | None:
     """The model as an earlier process compiled it, if it did."""
     key = start_key(of, choices, shapes)
     data = cache.get(key) if key is not None else None
@@ -223,23 +287,24 @@ def start(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) -> S
     try:
         (length,) = LENGTH.unpack_from(data)
         head = json.loads(data[LENGTH.size:LENGTH.size + length])
-        return _start(head, memoryview(data)[LENGTH.size + length:], choices)
+        return _start(head, memoryview(data)[LENGTH.size + length:], choices, loaded)
     except (ValueError, LookupError, TypeError, struct.error):
         cache.drop(key)
         return None
 
 
-def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start | None:
+def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices, loaded: Loaded) -> Start | None:
     """None where something that it needs is no longer there."""
     if head["tiles"] and not processors.allow_tiles():
         return None
     threads = choices.threads or default_threads(processors.usable())
-    files = [Source.of(row).bytes() for row in head["files"]]
-    kernels = [_kernel(key, threads) for key in head["kernels"]]
+    sources = [file_of(row) for row in head["files"]]
+    files = [loaded.file(each) for each in sources]
+    kernels = [loaded.kernel(key, threads) for key in head["kernels"]]
     if any(f is None for f in files) or any(k is None for k in kernels):
         return None
     types = {n: Array(DTYPES[dtype], tuple(shape)) for n, (dtype, shape) in head["types"].items()}
-    constants = {n: _constant(types[n], blob if file is None else files[file], at)
+    constants = {n: _made(types[n], blob, at) if file is None else loaded.constant(types[n], sources[file], at)
                  for n, (file, at) in head["constants"].items()}
     plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants,
                 tuple(IndexCheck.of(row) for row in head["index_checks"]))
@@ -249,13 +314,6 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
                  memory.Arena({n: int(at) for n, at in head["offsets"].items()}, int(head["arena"])))
 
 
-def _kernel(key: str, threads: int) -> Any:
-    data = cache.get(key)
-    return None if data is None else packages.load(Package.from_bytes(data), Loader(), threads)
-
-
-def _constant(t: Array, source: np.ndarray | memoryview | None, at: int) -> np.ndarray:
-    """A part of a file, or of what is kept with the model."""
-    assert source is not None, "files were looked at before"
-    found = np.frombuffer(source, np.uint8)[at:at + t.bytes].view(t.dtype.numpy).reshape(t.shape)
-    return aligned_copy(found) if isinstance(source, memoryview) else found
+def _made(t: Array, blob: memoryview, at: int) -> np.ndarray:
+    """A part of what is kept with the model."""
+    return aligned_copy(np.frombuffer(blob, np.uint8)[at:at + t.bytes].view(t.dtype.numpy).reshape(t.shape))

@@ -282,7 +282,7 @@ try:
     told = ""
 except IndexError as error:
     told = str(error)
-print(json.dumps({"told": told, "started": model._start is not None}))
+print(json.dumps({"told": told, "started": len(model._starts) > 0}))
 """
 
 
