@@ -82,9 +82,9 @@ def detect(cpu: str, features: str) -> Machine:
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if is_arm() or "avx512f" in have else 16
     ports = 1 if cpu in DOUBLE_PUMPED else 2
-    clock, told = detect_clock()
+    clock, source = detect_clock()
     found = Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
-                    masked="avx512vl" in have, cpu=cpu, features=features, clock=clock, origins=(("clock", told),))
+                    masked="avx512vl" in have, cpu=cpu, features=features, clock=clock, origins=(("clock", source),))
     if "avx512bf16" in have and not cpu.startswith(QUICK_PAIRS):
         origin = "guess: 111 GFLOP/s of vdpbf16ps, 222 of vfmadd231ps, on a Sapphire-Rapids-class processor"
         found = replace(found.costing({"arithmetic.pairs": 4.0}), origins=(*found.origins, ("costs.arithmetic.pairs", origin)))
