@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +24,7 @@ from tests.graph.open_graphs import Feeds, array, parsed
 from tests.graph.random_shapes import RandomGraph
 
 Runtime = Callable[..., list[np.ndarray]]
+ARM_CC, QEMU = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 compiles = pytest.mark.skipif(CC is None, reason="there is no C compiler")
 
 
@@ -197,6 +200,22 @@ def test_random_models_that_compute_with_shapes(seed: int, tmp_path: Path) -> No
             assert (mine.dtype, mine.shape) == (other.dtype, other.shape), point
             np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5 * np.abs(other).max(initial=1), err_msg=str(point))
     library.close()
+
+
+@pytest.mark.skipif(ARM_CC is None or QEMU is None, reason="there is no cross compiler, or no emulator of processes")
+def test_another_processor_runs_it(tmp_path: Path, runtime: Runtime) -> None:
+    model = images()
+    ahead.export(polytc.load_onnx(model), tmp_path, {"x": ("n", 3, "h", "w")}, "aarch64", "net",
+                 sizes={"n": 2, "h": (4, 30), "w": (4, 40)})
+    build = [str(ARM_CC), "-O1", "-Wall", "-Werror", "-static", "main.c", "net.o", "-lm", "-lpthread", "-o", "net"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    for sizes in ((2, 30, 40), (1, 4, 5), (2, 17, 16)):
+        x = array(sizes[0], 3, *sizes[1:])
+        np.save(tmp_path / "x.npy", x)
+        run = [str(QEMU), "./net", "-o", ".", "-s", ",".join(map(str, sizes)), "net.weights", "2", "x.npy"]
+        subprocess.run(run, cwd=tmp_path, check=True, capture_output=True)
+        for k, wanted in enumerate(runtime(model, {"x": x})):
+            np.testing.assert_allclose(np.load(tmp_path / f"{k}.npy"), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("options", "part"), [
