@@ -1,27 +1,33 @@
 """Kernels for GPUs without a GPU: what clang and ptxas say that they use, and what is counted in them.
 
-    python benchmarks/gpu_static.py [MODEL.onnx ...]
+    python benchmarks/gpu_static.py [--cuda] [MODEL.onnx ...]
 
 A row a kernel and device, of programs of every family, or of the models, whose kernels stand once each, with how often the
 model launches them. The columns are those of `polytc explain --target nvidia-sm90`, see docs/opencl.md; the last two are a
-model's, not measured. Devices whose compiler is missing are left out.
+model's, not measured. Devices whose compiler is missing are left out. `--cuda` asks NVRTC and ptxas about CUDA C for sm_80 and
+sm_90 instead (`pip install cuda-bindings nvidia-cuda-nvrtc-cu12 nvidia-cuda-nvcc-cu12`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias, cast
 
 import polytc
 from polytc import compiler, stages
-from polytc.codegen.target import Source
+from polytc.codegen.target import Source, Target
 from polytc.export import bundle
 from polytc.graph import ahead
 from polytc.machine import DEVICES
+from polytc.targets.cuda.target import CudaTarget
 from polytc.targets.opencl import static
 from polytc.targets.opencl.target import OpenCLTarget
+
+Check: TypeAlias = Callable[[Source], dict[str, static.Resources]]
 
 HEAT = """def heat(inout f32[N,N] A, f32[T] w) -> (A) {
     for t in 0:T {
@@ -104,29 +110,49 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 
-def main(models: list[str]) -> None:
-    """Print the table. models: paths of ONNX files; of the programs above where there are none."""
+CUDA = {"nvidia-sm80": "sm_80", "nvidia-sm90": "sm_90"}
+"""Devices and their architectures."""
+
+
+def main(arguments: list[str]) -> None:
+    """Print the table. arguments: see above."""
+    models = [a for a in arguments if a != "--cuda"]
     print(f"{'program':26}{'device':14}{static.HEAD}")
+    for device, target, check in _cuda() if "--cuda" in arguments else _opencl():
+        for name, source in _models(models, target) if models else _programs(target):
+            for line in static.table(source, device, check):
+                print(f"{name:26}{device:14}{line}", flush=True)
+
+
+def _opencl() -> Iterator[tuple[str, Target, Check | None]]:
+    """Devices, what writes texts for them, and what tells the resources of these texts."""
     for device in static.CHECKS:
         if not static.missing(device):
-            for name, source in _models(models, device) if models else _programs(device):
-                for line in static.table(source, device):
-                    print(f"{name:26}{device:14}{line}")
+            yield device, OpenCLTarget(DEVICES[device]), None
 
 
-def _programs(device: str) -> Iterator[tuple[str, Source]]:
+def _cuda() -> Iterator[tuple[str, Target, Check | None]]:
+    for device, architecture in CUDA.items():
+        target = CudaTarget(DEVICES[device])
+        yield device, cast(Target, target), partial(_assembled, target, architecture)
+
+
+def _assembled(target: CudaTarget, architecture: str, source: Source) -> dict[str, static.Resources]:
+    return static.of_ptx(target.assembly(source), source.launches, architecture)
+
+
+def _programs(target: Target) -> Iterator[tuple[str, Source]]:
     for name, (text, shapes) in PROGRAMS.items():
         program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
-        yield name, compiler.lower_program(program, OpenCLTarget(DEVICES[device])).source
+        yield name, compiler.lower_program(program, target).source
 
 
-def _models(paths: list[str], device: str) -> Iterator[tuple[str, Source]]:
+def _models(paths: list[str], target: Target) -> Iterator[tuple[str, Source]]:
     """The kernels of models, with how often a run launches them; axes without an extent have one element."""
     for path in paths:
         graph = polytc.load_onnx(path)
         shapes = {v.name: tuple(n if isinstance(n, int) else 1 for n in v.shape or ()) for v in graph.inputs}
-        plan = ahead.plan_of(graph, shapes, guards=False)
-        made = bundle.of_plan(plan, OpenCLTarget(DEVICES[device]))
+        made = bundle.of_plan(ahead.plan_of(graph, shapes, guards=False), target)
         times = Counter(s.unit for s in made.steps)
         for n, unit in enumerate(made.units):
             yield f"{Path(path).parent.name[:20]} x{times[n]}", unit.lowered.source

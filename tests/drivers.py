@@ -9,7 +9,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+
+from polytc.runtime import background
 
 ROOT = Path(__file__).parents[1]
 FINDINGS = re.compile(r"(?:Read-write|Write-write) data race|^Invalid (?:read|write|memory).*|^Work-group divergence.*|"
@@ -47,15 +51,29 @@ def environment(driver: str, folder: Path) -> dict[str, str]:
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks"))),
              "OCL_ICD_VENDORS": f"{folder}/", "POLYTC_OPENCL_DEVICE": NAMES[driver], "PYOPENCL_NO_CACHE": "1"}
     if driver == "oclgrind":
-        found |= {"OCLGRIND_LOG": str(folder / "log"), "OCLGRIND_DATA_RACES": "1", "OCLGRIND_MAX_ERRORS": "1000",
-                  "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable", "OCLGRIND_LOCAL_MEM_SIZE": "65536"}
+        found |= {"OCLGRIND_LOG": str(folder / "log"), "OCLGRIND_DATA_RACES": "1",
+                  "OCLGRIND_MAX_ERRORS": "1000", "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",
+                  "OCLGRIND_LOCAL_MEM_SIZE": "65536"}
     return found
 
 
-def python(driver: str, folder: Path, script: Path, *arguments: str) -> str:
-    """What a script prints on a driver; AssertionError if it fails."""
+def one_thread() -> None:
+    """Lets this process build its kernels in the thread that runs them: oclgrind knows values that nobody stored in the thread
+    that made the context alone, and crashes in others."""
+    def submit(self: background.Background, task: Callable[[], background.V]) -> Future[background.V]:
+        future = Future[background.V]()
+        background._do(task, future)
+        return future
+    background.Background.submit = submit  # type: ignore[method-assign]
+
+
+def python(driver: str, folder: Path, script: Path, *arguments: str, uninitialized: bool = False) -> str:
+    """What a script prints on a driver; AssertionError if it fails. uninitialized: oclgrind looks for values that nobody
+    stored, in a script that calls `one_thread`; version 21.10 finds some that were stored, in scratch of launches that
+    repeat."""
     done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True,
-                          env=environment(driver, folder), timeout=580, check=False)
+                          env=environment(driver, folder) | ({"OCLGRIND_UNINITIALIZED": "1"} if uninitialized else {}),
+                          timeout=580, check=False)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 

@@ -34,7 +34,15 @@ _MATHS = ("".join(f"#define {f} polytc_{f}\n" for f in (*_FUNCTIONS, "pow")) + _
 NVIDIA = ("#define EXP2 __nvvm_ex2_approx_f\n#define LOG2 __nvvm_lg2_approx_f\n" + _VECTORS + _MATHS +
           _ITEMS.format("local", "__nvvm_read_ptx_sreg_tid_") + _ITEMS.format("group", "__nvvm_read_ptx_sreg_ctaid_") +
           "#define barrier(f) __nvvm_bar_sync(0)\n")
-AMD = ("#define EXP2 __builtin_amdgcn_exp2f\n#define LOG2 __builtin_amdgcn_logf\n" + _VECTORS + _MATHS +
+_AMD_MATHS = """#if __has_builtin(__builtin_amdgcn_exp2f)
+#define EXP2 __builtin_amdgcn_exp2f
+#define LOG2 __builtin_amdgcn_logf
+#else  /* clang before 17 */
+#define EXP2 __builtin_exp2f
+#define LOG2 __builtin_log2f
+#endif
+"""
+AMD = (_AMD_MATHS + _VECTORS + _MATHS +
        _ITEMS.format("local", "__builtin_amdgcn_workitem_id_") + _ITEMS.format("group", "__builtin_amdgcn_workgroup_id_") +
        '#define barrier(f) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); __builtin_amdgcn_s_barrier(); '
        '__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup")\n')

@@ -8,12 +8,13 @@ little differently.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from polytc.codegen import loops
 from polytc.codegen.target import Launch, Source
 from polytc.machine import DEVICES
 from polytc.targets.opencl import shims, warp_traffic
-from polytc.targets.opencl.estimate import RATES, estimate
+from polytc.targets.opencl.estimate import estimate, rates_of
 
 errors.register(E515="no account of what kernels use on a GPU")
 
@@ -41,26 +42,48 @@ class Resources:
     hot: tuple[int, int]
 
 
+SHARED = {"sm_80": 167936, "sm_90": 233472}
+"""Bytes of shared memory that a multiprocessor has for its blocks (CUDA C++ Programming Guide, compute capabilities), each of
+which takes 1 KiB more."""
+
+
 def clang() -> str | None:
     """The compiler, if there is one."""
     return next((found for n in ("clang-22", "clang-21", "clang-20", "clang") if (found := shutil.which(n))), None)
 
 
+def ptxas() -> str | None:
+    """NVIDIA's assembler, if there is one: the system's, or that of `pip install nvidia-cuda-nvcc-cu12`."""
+    package = importlib.util.find_spec("nvidia")
+    folders = [Path(p) / "cuda_nvcc" / "bin" for p in package.submodule_search_locations or ()] if package is not None else []
+    return shutil.which("ptxas") or next((str(f / "ptxas") for f in folders if (f / "ptxas").exists()), None)
+
+
 def nvidia(source: Source, architecture: str = "sm_90") -> dict[str, Resources]:
-    """Kernel -> what it uses on an NVIDIA GPU. Needs clang and ptxas; raises ValueError with their words if one refuses."""
-    flags = ["-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", architecture, "-Xclang", "-target-feature",
-             "-Xclang", "+ptx80"]
+    """Kernel -> what it uses on an NVIDIA GPU, from sm_80 on. Needs clang and ptxas; raises ValueError with their words if one
+    refuses."""
+    # for sm_80, which all versions of clang know that there are: ptxas makes code for newer ones of that, too
+    flags = ["-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature",
+             "-Xclang", "+ptx70"]
     with tempfile.TemporaryDirectory() as folder:
         _compile(source, flags, shims.NVIDIA, Path(folder))
-        log = _run(["ptxas", f"-arch={architecture}", "-v", f"{folder}/k.s", "-o", f"{folder}/k.cubin"])
-        code = (Path(folder) / "k.s").read_text()
+        return of_ptx((Path(folder) / "k.s").read_text(), source.launches, architecture)
+
+
+def of_ptx(code: str, launches: Sequence[Launch], architecture: str) -> dict[str, Resources]:
+    """Kernel -> what it uses, of PTX that has the kernels of these launches. Needs ptxas; ValueError has its words where
+    it refuses."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "k.ptx").write_text(code)
+        log = _run([ptxas() or "ptxas", f"-arch={architecture}", "-v", f"{folder}/k.ptx", "-o", f"{folder}/k.cubin"])
     found: dict[str, Resources] = {}
-    for launch in source.launches:
-        part = log.split(f"Compiling entry function '{launch.entry}'")[1]
+    for launch in launches:
+        part = log.split(f"Compiling entry function '{launch.entry}'")[1].split("Compiling entry function")[0]
         registers, spilled, local = (_number(p, part) for p in (
             r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem"))
         warps = -(-math.prod(launch.local_size) // 32)
-        groups = min(65536 // (-(-registers * 32 // 256) * 256 * warps), 233472 // (local + 1024), 64 // warps, 32)
+        room = SHARED[architecture] // (local + 1024)
+        groups = min(65536 // (-(-registers * 32 // 256) * 256 * warps), room, 64 // warps, 32)
         own = code.split(f".entry {launch.entry}(")[1].split(".entry ")[0]
         moves = (len(re.findall(rf"\b{what}\.global[.\w:]*\.v(?:4\.\w32|2\.\w64)\s", own)) for what in ("ld", "st"))
         found[launch.entry] = Resources(registers, spilled, local, groups * warps / 64, (next(moves), next(moves)),
@@ -76,10 +99,11 @@ def amd(source: Source, architecture: str = "gfx90a") -> dict[str, Resources]:
         code = (Path(folder) / "k.s").read_text()
     found: dict[str, Resources] = {}
     for launch in source.launches:
-        part = log.split(f"Function Name: {launch.entry} ")[1]
+        # clang's remarks, and before its version 15 the comments of its code
+        part = [*log.split(f"Function Name: {launch.entry} ")[1:], code.split(f"\n{launch.entry}:")[1]][0]
         registers, spilled, local, waves = (_number(p, part) for p in (
-            r" VGPRs: (\d+)", r"ScratchSize \[bytes/lane\]: (\d+)", r"LDS Size \[bytes/block\]: (\d+)",
-            r"Occupancy \[waves/SIMD\]: (\d+)"))
+            r"(?: VGPRs|NumVgprs): (\d+)", r"ScratchSize(?: \[bytes/lane\])?: (\d+)",
+            r"(?:LDS Size \[bytes/block\]|LDSByteSize): (\d+)", r"Occupancy(?: \[waves/SIMD\])?: (\d+)"))
         own = code.split(f"\n{launch.entry}:")[1].split("s_endpgm")[0]
         if called := sorted(set(re.findall(r"(\w+)@rel32@lo", own))):
             raise ValueError(f"error: {launch.entry} calls {', '.join(called)}, whose registers are not known")
@@ -101,11 +125,11 @@ ITEMS = 2048
 
 def missing(device: str) -> str:
     """The compiler that is not here and that `table` needs; '' if all are."""
-    return "clang" if clang() is None else "ptxas" if device.startswith("nvidia") and shutil.which("ptxas") is None else ""
+    return "clang" if clang() is None else "ptxas" if device.startswith("nvidia") and ptxas() is None else ""
 
 
-def table(source: Source, device: str) -> list[str]:
-    """A line for each kernel under HEAD.
+def table(source: Source, device: str, check: Callable[[Source], dict[str, Resources]] | None = None) -> list[str]:
+    """A line for each kernel under HEAD. check: tells the resources, instead of that of CHECKS.
 
     wide: loads and stores of 16 bytes in its text. fma:local: see Resources.hot. sectors: bytes that warps ask for in those of
     the sectors of memory that they touch. banks: passes over local memory, in those that there would be without conflicts.
@@ -115,11 +139,12 @@ def table(source: Source, device: str) -> list[str]:
 
     Raises TargetError E515 where the device's compiler is not here or refuses.
     """
-    if absent := missing(device):
+    if check is None and (absent := missing(device)):
         raise errors.fail("E515", f"{absent} is not here, which says what kernels use on {device}", kind=errors.TargetError,
-                          notes=["clang is a package of most systems; ptxas is part of NVIDIA's CUDA toolkit"])
+                          notes=["clang is a package of most systems",
+                                 "ptxas is in NVIDIA's CUDA toolkit, and in `pip install nvidia-cuda-nvcc-cu12`"])
     try:
-        found = CHECKS[device](source)
+        found = (check or CHECKS[device])(source)
     except ValueError as e:
         raise errors.fail("E515", f"the compiler for {device} refuses '{source.module.name}'", kind=errors.TargetError,
                           notes=[line for line in str(e).splitlines() if "error" in line or "fatal" in line][:4]) from e
@@ -144,7 +169,7 @@ def _counted(kernel: loops.Kernel, launch: Launch, used: Resources, device: str,
     if traffic is None or len(sizes) < len(launch.global_size):
         return f"{'-':>9}{'-':>7}{'-':>10}{'-':>7}{program:>7}{'-':>10}  -"
     groups, array_bytes = math.prod(sizes) // items, sum(b.size * b.dtype.bytes for b in kernel.args)
-    guess = estimate(traffic, groups, int(used.occupancy * ITEMS / items), array_bytes, machine, RATES[device])
+    guess = estimate(traffic, groups, int(used.occupancy * ITEMS / items), array_bytes, machine, rates_of(machine))
     return (f"{traffic.wanted / max(1.0, traffic.moved):>9.2f}{traffic.passes / max(1.0, traffic.words):>7.2f}"
             f"{traffic.barriers:>10.0f}{traffic.moved * groups / array_bytes:>7.2f}{program:>7}{guess.seconds * 1e6:>10.1f}"
             f"  {guess.bound}")

@@ -14,6 +14,7 @@ from polytc.export import bundle, cuda
 from polytc.targets import registry
 from polytc.targets.cuda import nvrtc
 from polytc.targets.cuda.target import CudaTarget
+from polytc.targets.opencl import static
 from polytc.testing.cases import CASES, Case
 from tests.digests.programs import of_language, of_operators
 from tests.nvrtc_here import NEEDS_NVRTC
@@ -35,6 +36,17 @@ def assembled(lowered: compiler.Lowered) -> int:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_programs_of_every_kind_assemble(case: Case) -> None:
     assert assembled(polytc.lower(case.text, "cuda", shapes=case.shapes, dtypes=case.dtypes)) > 0
+
+
+@pytest.mark.skipif(static.ptxas() is None, reason="ptxas is not here")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_registers_suffice(case: Case, architecture: str) -> None:
+    source = polytc.lower(case.text, "cuda", shapes=case.shapes, dtypes=case.dtypes).source
+    ptx = nvrtc.compiled(source.text, architecture, source.options["build"].split()).decode().rstrip("\0")
+    used = static.of_ptx(ptx, source.launches, architecture)
+    assert {entry: x.spilled for entry, x in used.items() if x.spilled} == {}
+    assert max(x.registers for x in used.values()) <= 128
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from polytc import compiler, stages
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES
 from polytc.targets.opencl.target import OpenCLTarget
-from tests import families
+from tests import drivers, families
 
 
 def results(program: Program, target: Target) -> list[np.ndarray]:
@@ -44,6 +44,7 @@ def wrong(program: Program, target: Target) -> str:
 
 def main(family: str, *machines: str) -> None:
     """See above."""
+    drivers.one_thread()
     for name in machines:
         target = OpenCLTarget(DEVICES[name]) if name != "here" else OpenCLTarget().here()
         for program in families.FAMILIES[family]:

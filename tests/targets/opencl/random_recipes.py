@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from polytc.errors import PolytcError
-from tests.drivers import FINDINGS
+from tests import drivers
 from tests.generator import choices, gpus, programs
 from tests.generator.case import Case
 from tests.generator.judge import built, judge
@@ -39,6 +39,7 @@ def case(seed: int, schedule: str = "user") -> Case | None:
 
 def main(first: int, count: int, schedule: str = "user") -> None:
     """See above."""
+    drivers.one_thread()
     log = Path(os.environ.get("OCLGRIND_LOG", os.devnull))
     kinds = Counter[str]()
     seen = 0
@@ -48,7 +49,7 @@ def main(first: int, count: int, schedule: str = "user") -> None:
             continue
         outcome = judge(made)
         kinds[outcome.kind] += 1
-        found = FINDINGS.findall(log.read_text()) if log.exists() else []
+        found = drivers.FINDINGS.findall(log.read_text()) if log.exists() else []
         if outcome.bad or len(found) > seen:
             print(f"seed {seed}: {outcome.kind} {sorted({*found[seen:]})}\n{made}\n{outcome.detail}", flush=True)
         seen = len(found)

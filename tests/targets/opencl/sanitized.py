@@ -1,6 +1,6 @@
 """Run by test_sanitized.py in a process of its own, on oclgrind: kernels with barriers, guards and vectors.
 
-Argument 'broken': the tiled matmul without its barriers instead, whose races must be found.
+Argument 'broken': the tiled matmul without its barriers instead, whose races must be found; 'unset': see below.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from polytc.program.scalars import F32
 from polytc.program.sizes import specialised
 from polytc.runtime.sized import sized
 from polytc.targets.opencl.target import OpenCLTarget
+from tests import drivers
 from tests.codegen import loop_programs as P
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
@@ -86,6 +87,7 @@ def steps(target: OpenCLTarget) -> None:
 
 def main(broken: bool) -> None:
     """Compare each module with numpy; what oclgrind finds goes to its log."""
+    drivers.one_thread()
     target = OpenCLTarget()
     for m in (P.matmul(5, 6, 7), P.tiled_matmul(8, 4), P.vector_matmul(4, 16, 5, 2, 4)):
         source = target.emit(m)
@@ -116,6 +118,15 @@ def main(broken: bool) -> None:
         target.load(target.build(target.emit(m))).run([np.zeros(4, np.float32)])
 
 
+def unset() -> None:
+    """A kernel that uses what nobody stored."""
+    drivers.one_thread()
+    target, x, t = OpenCLTarget(), L.Buffer("x", F32, (4,)), L.Buffer("t", F32, (4,), "private")
+    stored = L.Store(x, (L.const(0),), L.Load(t, (L.const(0),), F32))
+    m = P.module("unset", (x,), ("x",), L.Alloc(t, stored))
+    target.load(target.build(target.emit(m))).run([np.zeros(4, np.float32)])
+
+
 def _open(text: str, shapes: dict[str, tuple[str, ...]], sizes: dict[str, int]) -> None:
     """Compare a program of open sizes with the interpreter for these sizes."""
     low = polytc.lower(text, shapes=shapes, target="opencl")
@@ -131,4 +142,4 @@ def _open(text: str, shapes: dict[str, tuple[str, ...]], sizes: dict[str, int]) 
 
 
 if __name__ == "__main__":
-    main("broken" in sys.argv[1:])
+    unset() if "unset" in sys.argv[1:] else main("broken" in sys.argv[1:])

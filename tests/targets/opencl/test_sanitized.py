@@ -1,4 +1,5 @@
-"""Emitted kernels under oclgrind, which reports data races and accesses outside of buffers; skipped where it is missing."""
+"""Emitted kernels under oclgrind, which reports data races, accesses outside of buffers and values that nobody stored; skipped
+where it is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ pytestmark = [pytest.mark.opencl, pytest.mark.skipif(not drivers.available("oclg
 
 def findings(folder: Path, *arguments: str) -> list[str]:
     """What oclgrind has to say about tests/targets/opencl/sanitized.py."""
-    drivers.python("oclgrind", folder, SCRIPT, *arguments)
+    drivers.python("oclgrind", folder, SCRIPT, *arguments, uninitialized="unset" in arguments)
     return drivers.findings(folder)
 
 
@@ -27,3 +28,7 @@ def test_the_sanitizer_finds_what_it_should(tmp_path: Path) -> None:
     found = findings(tmp_path, "broken")
     assert any("data race" in line for line in found)
     assert any("Invalid write" in line for line in found)
+
+
+def test_what_nobody_stored_is_found(tmp_path: Path) -> None:
+    assert findings(tmp_path, "unset") != []

@@ -119,6 +119,16 @@ def test_what_ptxas_says(registers: int, local: int, items: int, occupancy: floa
     assert (found[second].vector_accesses, found[second].hot) == ((2, 1), (0, 0))
 
 
+def test_each_kernel_has_its_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ptxas says nothing of shared memory where there is none."""
+    source = copies("nvidia-sm90", 64, 2)
+    first, second = (launch.entry for launch in source.launches)
+    log = PTXAS.format(entry=first, registers=9, spilled=0, local=0).replace(" 0 bytes smem,", "") + \
+        PTXAS.format(entry=second, registers=7, spilled=0, local=512)
+    compilers_that_say(tmp_path, monkeypatch, PTX.format(entry=first) + PTX.format(entry=second), log)
+    assert [x.local_bytes for x in static.nvidia(source).values()] == [0, 512]
+
+
 def test_what_clang_says_of_amd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = copies("amd-gfx90a", 64, 2)
     first, second = (launch.entry for launch in source.launches)
@@ -167,6 +177,7 @@ def test_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_table_tells_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     here: set[str] = set()
     monkeypatch.setattr(static.shutil, "which", lambda name: f"/bin/{name}" if name in here else None)
+    monkeypatch.setattr(static.importlib.util, "find_spec", lambda name: None)
     assert [static.missing(d) for d in ("nvidia-sm90", "amd-gfx90a")] == ["clang", "clang"]
     here.add("clang-20")
     assert static.clang() == "/bin/clang-20"
