@@ -76,8 +76,9 @@ def detect(cpu: str, features: str) -> Machine:
     if "+amx-tile" in features and not processors.allow_tiles():
         features = features.replace("+amx-", "-amx-")
     if is_arm():
-        told = arm_features()
-        features = ",".join([*(f for f in features.split(",") if f and f[1:] not in {t[1:] for t in told}), *told])
+        linux_says = arm_features()
+        again = {f[1:] for f in linux_says}
+        features = ",".join([*(f for f in features.split(",") if f and f[1:] not in again), *linux_says])
     have = {f[1:] for f in features.split(",") if f.startswith("+")}
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if is_arm() or "avx512f" in have else 16
