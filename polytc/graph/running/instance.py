@@ -23,6 +23,7 @@ from polytc.graph.planning import branch_guards, memory
 from polytc.graph.running import index_checks
 from polytc.graph.running.executables import Compiler
 from polytc.native.aligned import aligned_bytes, aligned_copy, plain, usable
+from polytc.native.huge_pages import OWN_MAPPING_BYTES
 from polytc.options import Licence
 from polytc.runtime.call_chains import Chain, Skip, slots
 from polytc.runtime.packages import in_use
@@ -189,16 +190,27 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
         return buffers[base].reshape(plan.types[name].shape)
 
     workspace = aligned_bytes(max((c.needs for c in codes if isinstance(c, Sized)), default=0))  # one step runs at a time
-    steps: list[Bound] = []
-    for code, link in zip(codes, links, strict=True):
-        arguments = [argument(code, k, n) for k, n in enumerate(link.values)]
-        steps.append(code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments))
+    made: dict[int, Bound] = {}
+    for k in _largest_first(plan, links):
+        code, link = codes[k], links[k]
+        arguments = [argument(code, n, name) for n, name in enumerate(link.values)]
+        made[k] = code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments)
         for name in {plan.base(n) for n in link.inputs} & plan.constants.keys():  # in use is mostly what was made of it
             release(plan.constants[name])
+    steps = [made[k] for k in range(len(links))]
     every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
     places = _places(plan, used, every)
     chain = index_checks.checked_chain(plan, every, used, buffers)
     return Instance(plan, tuple(every), tuple(used), chain, arena, buffers, places)
+
+
+def _largest_first(plan: Plan, links: Sequence[Link]) -> list[int]:
+    """The steps in the order in which they are bound. While weights are packed they are in memory twice: the largest should be
+    when there is little else. Those of usual sizes stay in the order in which they run."""
+    def weights(link: Link) -> int:
+        return sum(plan.constants[n].nbytes for n in {plan.base(n) for n in link.inputs} & plan.constants.keys())
+    sizes = list(map(weights, links))
+    return sorted(range(len(links)), key=lambda k: -sizes[k] if sizes[k] >= OWN_MAPPING_BYTES else 0)
 
 
 def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
