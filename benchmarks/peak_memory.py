@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for a process")
     parser.add_argument("--cache", type=Path, help="folder for polytc's caches, kept: what is there is not compiled again")
-    parser.add_argument("--json", type=Path, help="a line for each model as it is done; what is there, and no failure, is not run again")
+    parser.add_argument("--json", type=Path, help="a line for each model; what is there and did not fail is not run again")
     options = parser.parse_args()
     chosen = [n for n in options.only.split(",") if n]
     folders = sorted(p.parent for p in options.folder.glob("*/io.npz") if not chosen or p.parent.name in chosen)
