@@ -9,7 +9,10 @@ peak      most bytes resident at one time, files that are mapped included (VmHWM
 private   most bytes that are of no file (RssAnon, looked at every few milliseconds)
 first s   processor time, user and system, from the start of Python to the first result
 
-Peaks are the smallest of --repeat processes, times the median. Exit code 1 if polytc's peak is above ONNX Runtime's.
+error     largest difference from ONNX Runtime's results, over the largest magnitude of that output
+
+Peaks are the smallest of --repeat processes, times the median. Exit code 1 if polytc's peak is above ONNX Runtime's, or if what
+was found on disk gives other results than what was compiled. (What errors are allowed: benchmarks/zoo.py.)
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -50,11 +54,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """A model: `cold`, `cached`, `onnxruntime`; failures: way -> the last line of what it said."""
+    """A model: `cold`, `cached`, `onnxruntime`; failures: way -> the last line of what it said. error: see the head."""
 
     model: str
     samples: dict[str, Sample]
     failures: dict[str, str]
+    error: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -66,7 +71,8 @@ class Row:
     def of(cls, line: str) -> Row:
         """What a line of the file says."""
         fields = json.loads(line)
-        return cls(fields["model"], {n: Sample(**s) for n, s in fields["samples"].items()}, fields["failures"])
+        return cls(fields["model"], {n: Sample(**s) for n, s in fields["samples"].items()}, fields["failures"],
+                   fields["error"])
 
 
 def sample(command: Sequence[str], environment: dict[str, str], timeout: float) -> Sample | str:
@@ -96,39 +102,50 @@ def _resident(pid: int) -> int:
 
 
 def measured(folder: Path, options: argparse.Namespace, cache: Path) -> Row:
-    """All that is asked for of a model."""
+    """All three ways of a model."""
     around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # users have byte code on disk
     kept = {**around, "POLYTC_CACHE_DIR": str(cache / folder.name)}  # models may share programs
-    samples, failures = dict[str, Sample](), dict[str, str]()
+    samples, failures, results = dict[str, Sample](), dict[str, str](), dict[str, list[np.ndarray]]()
+    ways = {"cold": ("polytc", kept, 1), "cached": ("polytc", kept, options.repeat),
+            "onnxruntime": ("onnxruntime", around, options.repeat)}
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "results.npz"
+        for way, (runtime, environment, count) in ways.items():
+            command = [sys.executable, str(START), str(folder), runtime, "--threads", str(options.threads), "--keep", str(file)]
+            found = [sample(command, environment, options.timeout) for _ in range(count)]
+            done = [x for x in found if isinstance(x, Sample)]
+            if len(done) < count:
+                failures[way] = next(x for x in found if isinstance(x, str))
+                continue
+            samples[way] = Sample(min(x.peak for x in done), min(x.private for x in done), min(x.forks for x in done),
+                                  statistics.median(x.processor for x in done))
+            with np.load(file) as archive:
+                results[way] = [archive[n] for n in archive.files]
+    if not failures and any(a.tobytes() != b.tobytes() for a, b in zip(results["cold"], results["cached"], strict=True)):
+        failures["cached"] = "other results than those of the process that compiled"
+    return Row(folder.name, samples, failures, None if failures else max(map(error, results["cached"], results["onnxruntime"])))
 
-    def take(way: str, runtime: str, environment: dict[str, str], count: int) -> bool:
-        command = [sys.executable, str(START), str(folder), runtime, "--threads", str(options.threads)]
-        found = [sample(command, environment, options.timeout) for _ in range(count)]
-        said = [x for x in found if isinstance(x, str)]
-        if said:
-            failures[way] = said[0]
-            return False
-        done = [x for x in found if isinstance(x, Sample)]
-        samples[way] = Sample(min(x.peak for x in done), min(x.private for x in done), min(x.forks for x in done),
-                              statistics.median(x.processor for x in done))
-        return True
-    if take("cold", "polytc", kept, 1):  # the code is on disk now
-        take("cached", "polytc", kept, options.repeat)
-    take("onnxruntime", "onnxruntime", around, options.repeat)
-    return Row(folder.name, samples, failures)
+
+def error(mine: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference over the largest magnitude; infinite where shapes differ."""
+    if mine.shape != theirs.shape:
+        return float("inf")
+    a, b = (np.nan_to_num(x.astype(np.float64)) for x in (mine, theirs))
+    return float(np.abs(a - b).max(initial=0) / max(np.abs(b).max(initial=0), 1e-30))
 
 
 def table(rows: Sequence[Row]) -> Table:
     """The worst ratio first."""
     shown = Table(title="peak memory in MB (in brackets: what is of no file), seconds of processor time to the first result")
-    for column in ("model", "polytc", "onnxruntime", "ratio", "polytc cold", "its forks", "polytc s", "onnxruntime s"):
+    for column in ("model", "polytc", "onnxruntime", "ratio", "polytc cold", "its forks", "polytc s", "onnxruntime s", "error"):
         shown.add_column(column, justify="left" if column == "model" else "right")
     for r in sorted(rows, key=lambda row: -(row.ratio or 0)):
         ours, theirs, cold = (r.samples.get(way) for way in ("cached", "onnxruntime", "cold"))
         ratio = "-" if r.ratio is None else f"{r.ratio:.2f}"
         forks = f"{cold.forks / 1e6:.0f}" if cold is not None else "-"
         times = [f"{s.processor:.2f}" if s is not None else "-" for s in (ours, theirs)]
-        shown.add_row(r.model, _bytes(ours), _bytes(theirs), ratio, _bytes(cold), forks, *times)
+        shown.add_row(r.model, _bytes(ours), _bytes(theirs), ratio, _bytes(cold), forks, *times,
+                      "-" if r.error is None else f"{r.error:.0e}")
     return shown
 
 
@@ -144,14 +161,14 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for a process")
     parser.add_argument("--cache", type=Path, help="folder for polytc's caches, kept: what is there is not compiled again")
-    parser.add_argument("--json", type=Path, help="a line for each model as it is done; those there are not run again")
+    parser.add_argument("--json", type=Path, help="a line for each model; what is there and did not fail is not run again")
     options = parser.parse_args()
     chosen = [n for n in options.only.split(",") if n]
     folders = sorted(p.parent for p in options.folder.glob("*/io.npz") if not chosen or p.parent.name in chosen)
     if not folders:
         parser.error(f"no model with io.npz below {options.folder}")
     lines = options.json.read_text().splitlines() if options.json and options.json.exists() else []
-    known = {r.model: r for r in map(Row.of, lines)}
+    known = {r.model: r for r in map(Row.of, lines) if not r.failures}
     with tempfile.TemporaryDirectory() as fresh:
         for folder in folders:
             row = known.get(folder.name) or measured(folder, options, options.cache or Path(fresh))

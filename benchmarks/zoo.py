@@ -1,12 +1,12 @@
 """Compile and run a folder of ONNX models, compare results and times with ONNX Runtime and OpenVINO: one table.
 
-    python benchmarks/zoo.py FOLDER [--only a,b] [--threads 1,2] [--seconds 1] [--memory] [--json rows.json]
+    python benchmarks/zoo.py FOLDER [--only a,b] [--threads 1,2] [--seconds 1] [--json rows.json]
 
 Each model is a process (benchmarks/zoo_case.py), so that one that fails, crashes or takes longer than --timeout is a row, and
 each runtime is one, too (benchmarks/zoo_turns.py): they take turns, while the threads of all others sleep. Models with open
 extents run at three sizes. Times are medians; OpenVINO is left out where it is not installed or refuses a model. A model that
 polytc refuses because an operator is not its (E605) is no failure.
---memory also measures the peak of fresh processes that load and run a model: ours, with the code on disk, and ONNX Runtime's.
+Peaks of memory: benchmarks/peak_memory.py.
 
 --json keeps a line for each model as it is done; models that the file has already are not run again, so that a run that was cut
 short goes on. Exit code 1 if an error is above what the model allows (1e-4, or the `tol` of meta.json) or a model fails.
@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,12 @@ COUNTED = 2e-4
 @dataclass(frozen=True)
 class Outcome:
     """What became of a model. failure: why it was not run to its end, '' if it was; refused: polytc says at import that it does
-    not have an operator. peaks: runtime -> bytes."""
+    not have an operator."""
 
     model: str
     rows: list[Row]
     failure: str = ""
     refused: bool = False
-    peaks: dict[str, int] = field(default_factory=dict)
 
     @property
     def right(self) -> bool:
@@ -83,32 +82,25 @@ def measured(folder: Path, options: argparse.Namespace) -> Outcome:
     arguments = [str(folder), "--threads", options.threads, "--seconds", str(options.seconds), "--target", options.target]
     lines, failure = child(arguments, options.timeout)
     rows = [Row(**json.loads(x)) for x in lines if x.startswith("{")]
-    peaks = {}
-    for runtime in ("polytc", "onnxruntime") if options.memory and not failure else ():
-        found, problem = child([str(folder), "--peak", runtime], options.timeout)
-        if not problem and found:
-            peaks[runtime] = int(found[-1])
-    return Outcome(folder.name, rows, failure, "E605" in failure, peaks)
+    return Outcome(folder.name, rows, failure, "E605" in failure)
 
 
 def table(outcomes: Sequence[Outcome], threads: int) -> Table:
     """The rows of some number of threads, the slowest against the others first."""
     shown = Table(title=f"polytc, ONNX Runtime and OpenVINO, {threads} thread(s); ratio: to the faster of both")
-    columns = ("model", "error", "programs", "fallbacks", "compile s", "arena MB", "run ms", "onnxruntime", "openvino", "ratio",
-               "peak MB", "onnxruntime's")
+    columns = ("model", "error", "programs", "fallbacks", "compile s", "arena MB", "run ms", "onnxruntime", "openvino", "ratio")
     for column in columns:
         shown.add_column(column, justify="left" if column == "model" else "right")
-    rows = [(r, o) for o in outcomes for r in o.rows if r.threads == threads]
-    for r, o in sorted(rows, key=lambda pair: -(pair[0].ratio or 0)):
+    rows = [r for o in outcomes for r in o.rows if r.threads == threads]
+    for r in sorted(rows, key=lambda row: -(row.ratio or 0)):
         times = [f"{r.times[n] * 1e3:.2f}" if n in r.times else "-" for n in ("polytc", "onnxruntime", "openvino")]
-        peaks = [f"{o.peaks[n] / 1e6:.0f}" if n in o.peaks else "" for n in ("polytc", "onnxruntime")]
         wrong = "" if r.error <= r.allowed else " WRONG"
         shown.add_row(f"{r.model} {r.size}".strip(), f"{r.error:.1e}{wrong}", str(r.kernels), str(len(r.fallbacks)),
-                      f"{r.compile:.1f}", f"{r.arena / 1e6:.2f}", *times, "-" if r.ratio is None else f"{r.ratio:.2f}", *peaks)
-    ratios = list(counted([r for r, _ in rows]))
+                      f"{r.compile:.1f}", f"{r.arena / 1e6:.2f}", *times, "-" if r.ratio is None else f"{r.ratio:.2f}")
+    ratios = list(counted(rows))
     if ratios:
         shown.add_section()
-        shown.add_row("geometric mean", *[""] * 8, f"{statistics.geometric_mean(ratios):.2f}", "", "")
+        shown.add_row("geometric mean", *[""] * 8, f"{statistics.geometric_mean(ratios):.2f}")
     return shown
 
 
@@ -136,7 +128,6 @@ def main() -> int:
     parser.add_argument("--threads", default="1", help="numbers, separated by commas")
     parser.add_argument("--seconds", type=float, default=1.0, help="of turns, for each row")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model, all its rows together")
-    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     chosen = [n for n in options.only.split(",") if n]

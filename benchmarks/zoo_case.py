@@ -1,7 +1,6 @@
 """One model of a folder beside other runtimes (benchmarks/zoo_turns.py): what benchmarks/zoo.py starts.
 
     python benchmarks/zoo_case.py FOLDER/NAME [--threads 1,2] [--seconds 1] [--target cpu]    a line of JSON for each row
-    python benchmarks/zoo_case.py FOLDER/NAME --peak polytc                                   bytes, loading included
 
 FOLDER/NAME/model.onnx is the model; io.npz, where there is one, holds its inputs as arrays `in_INPUT`, and meta.json the error
 that is allowed as `tol`. Else inputs are random, and extents without a number are 1 (batch, channels) or 64.
@@ -128,7 +127,7 @@ def relative_error(mine: np.ndarray, theirs: np.ndarray) -> float:
 
 def session(path: Path, optimised: bool, threads: int = 1) -> Callable[[Feeds], list[np.ndarray]]:
     """A model in ONNX Runtime."""
-    import onnxruntime  # not in the process whose memory is measured
+    import onnxruntime  # slow to import
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
@@ -176,34 +175,13 @@ def measure(folder: Path, target: str, threads: list[int], seconds: float) -> It
             runtimes.stop()
 
 
-def peak(folder: Path, runtime: str) -> int:
-    """The most bytes of memory that this process has had when it has loaded the model and run it twice."""
-    if runtime == "polytc":
-        graph = polytc.load_onnx(folder / "model.onnx")
-        feeds, model = feeds_of(folder, graph), graph.compile(threads=1)
-        for _ in range(2):
-            model.run(None, feeds)
-    else:
-        with np.load(folder / "io.npz") as archive:
-            feeds = {k.removeprefix("in_"): archive[k] for k in archive.files if k.startswith("in_")}
-        run = session(folder / "model.onnx", optimised=True)
-        for _ in range(2):
-            run(feeds)
-    (line,) = [x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--target", default="cpu")
-    parser.add_argument("--peak", choices=("polytc", "onnxruntime"))
     arguments = parser.parse_args()
-    if arguments.peak:
-        print(peak(arguments.folder, arguments.peak))
-        return
     try:
         threads = [int(t) for t in arguments.threads.split(",")]
         for row in measure(arguments.folder, arguments.target, threads, arguments.seconds):

@@ -19,7 +19,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import stat
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -222,7 +221,13 @@ def limit() -> int:
 
 def _room(where: Path, size: int) -> bool:
     """Does a copy leave half of what is free on the disk, and fit the limit?"""
-    return size <= limit() and 2 * size <= shutil.disk_usage(where).free
+    return size <= limit() and 2 * size <= _free(where)
+
+
+def _free(where: Path) -> int:
+    """Bytes on the disk for this user."""
+    found = os.statvfs(where)
+    return found.f_bavail * found.f_frsize
 
 
 def _sweep(descriptor: int, last: str) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from polytc.graph import drawing
 from polytc.program.scalars import DType, from_numpy
 
 if TYPE_CHECKING:
@@ -108,6 +107,8 @@ class Graph:
 
     def draw(self) -> str:
         """The graph as a picture: the text of an SVG document (see graph.drawing)."""
+        from polytc.graph import drawing  # running a model draws nothing
+
         return drawing.draw(self)
 
     def compile(self, target: str | Target = "cpu", threads: int | None = None,

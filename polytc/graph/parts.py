@@ -26,7 +26,7 @@ from polytc.graph.plan import Array, Plan, type_of
 from polytc.graph.planning import banded_constants, layouts, size_samples
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.planning.shared_numbers import share_numbers
-from polytc.graph.running import instance
+from polytc.graph.running import building
 from polytc.graph.running.executables import compiler_for
 from polytc.graph.running.instance import Instance
 from polytc.graph.running.loop_operators import loop_work
@@ -208,7 +208,7 @@ class PartitionedModel:
         plan = part.plan if o.kernels is not None else banded_constants.compute_bands(part.plan)
         plan = layouts.choose(plan, machine) if machine is not None else plan
         plan = share_numbers(fuse(plan)) if o.fusion else plan
-        made = instance.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None
+        made = building.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None
         pairs = [self._work(h) for h in part.hosts]
         rest = PartitionedModel(part.rest, o, part.late, derived=False) if part.rest is not None else None
         if rest is not None and part.ahead is not None and not part.late:

@@ -66,7 +66,7 @@ def test_errors_that_are_infinite() -> None:
 
 def test_outcomes_are_kept_and_what_failed_is_run_again(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    outcomes = [zoo.Outcome("a", [row(model="a")], peaks={"polytc": 5}), zoo.Outcome("b", [], "exit code -11: "),
+    outcomes = [zoo.Outcome("a", [row(model="a")]), zoo.Outcome("b", [], "exit code -11: "),
                 zoo.Outcome("c", [], "exit code 1: E605 no", True)]
     file.write_text("".join(o.line() + "\n" for o in outcomes))
     assert zoo.known(file) == {"a": outcomes[0], "c": outcomes[2]}
@@ -85,13 +85,13 @@ def test_verdicts_and_the_mean() -> None:
 def test_the_table() -> None:
     alone = row(model="alone", error=0.5, times={"polytc": 3e-3})
     twice = [row(), row(threads=2, model="other")]
-    outcomes = [zoo.Outcome("m", twice, peaks={"polytc": 7_000_000}), zoo.Outcome("a", [alone])]
+    outcomes = [zoo.Outcome("m", twice), zoo.Outcome("a", [alone])]
     console = Console(width=170, record=True, file=io.StringIO())
     console.print(zoo.table(outcomes, 1))
     lines = console.export_text().splitlines()
     (of_m,) = [x for x in lines if "│ m " in x]
     assert [x.strip() for x in of_m.split("│")][1:-1] == [
-        "m", "1.0e-06", "3", "0", "1.0", "0.00", "1.00", "2.00", "4.00", "0.50", "7", ""]
+        "m", "1.0e-06", "3", "0", "1.0", "0.00", "1.00", "2.00", "4.00", "0.50"]
     assert any("alone" in x and "WRONG" in x for x in lines)
     assert any("geometric mean" in x and "0.50" in x for x in lines)
     assert not any("other" in x for x in lines)

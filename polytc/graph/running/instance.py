@@ -21,17 +21,14 @@ from polytc.errors import ModelError, fail
 from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.planning import branch_guards, memory
 from polytc.graph.running import index_checks
-from polytc.graph.running.executables import Compiler
 from polytc.native.aligned import aligned_bytes, aligned_copy, plain, usable
+from polytc.native.huge_pages import OWN_MAPPING_BYTES
 from polytc.options import Licence
 from polytc.runtime.call_chains import Chain, Skip, slots
 from polytc.runtime.packages import in_use
 from polytc.runtime.sized import Sized
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from polytc.graph.running.executables import Compile
     from polytc.program.program import Program
 
 Progress = Callable[[int, int, str], None]
@@ -118,46 +115,6 @@ class Instance:
         return found
 
 
-def build(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | None) -> Instance:
-    """Compile the programs of a plan and bind them to memory. licence: what it may do to digits.
-
-    Raises ModelError E612 if that does not fit this machine.
-    """
-    arena = memory.plan(lifetimes(plan))
-    if arena.bytes > memory.LARGEST:
-        raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
-                   notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
-    links = [Link(c.inputs, c.outputs, c.guards) for c in plan.calls]
-    made = bind(plan, links, _compiled(plan, compile_, licence, progress), arena)
-    if progress:
-        progress(len(plan.calls), len(plan.calls), "")
-    return made
-
-
-def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | None) -> list[Any]:
-    """The code of the plan's calls. Who interrupts this does not wait for what was begun and has not had its turn."""
-    started: list[Future[Any]] = []
-    programs, begun = compiled_programs(plan, licence), 0
-
-    def tell(number: int) -> None:
-        nonlocal begun
-        if progress:
-            progress(begun, len(programs), plan.calls[number].label)
-        begun += 1
-    try:
-        if isinstance(compile_, Compiler):
-            started = compile_.all(programs, tell)
-        else:
-            for k, program in enumerate(programs):
-                tell(k)
-                started.append(compile_(program))
-        return [future.result() for future in started]
-    except (KeyboardInterrupt, SystemExit):
-        for future in started:
-            future.cancel()
-        raise
-
-
 def compiled_programs(plan: Plan, licence: Licence) -> list[Program]:
     """What is compiled of a plan: the programs of its calls, which know their constant inputs."""
     fixed = {n for n, a in plan.constants.items() if a.dtype != object}  # others follow from sizes
@@ -189,16 +146,27 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
         return buffers[base].reshape(plan.types[name].shape)
 
     workspace = aligned_bytes(max((c.needs for c in codes if isinstance(c, Sized)), default=0))  # one step runs at a time
-    steps: list[Bound] = []
-    for code, link in zip(codes, links, strict=True):
-        arguments = [argument(code, k, n) for k, n in enumerate(link.values)]
-        steps.append(code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments))
+    made: dict[int, Bound] = {}
+    for k in _largest_first(plan, links):
+        code, link = codes[k], links[k]
+        arguments = [argument(code, n, name) for n, name in enumerate(link.values)]
+        made[k] = code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments)
         for name in {plan.base(n) for n in link.inputs} & plan.constants.keys():  # in use is mostly what was made of it
             release(plan.constants[name])
+    steps = [made[k] for k in range(len(links))]
     every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
     places = _places(plan, used, every)
     chain = index_checks.checked_chain(plan, every, used, buffers)
     return Instance(plan, tuple(every), tuple(used), chain, arena, buffers, places)
+
+
+def _largest_first(plan: Plan, links: Sequence[Link]) -> list[int]:
+    """The steps in the order in which they are bound. While weights are packed they are in memory twice: the largest should be
+    when there is little else. Those of usual sizes stay in the order in which they run."""
+    def weights(link: Link) -> int:
+        return sum(plan.constants[n].nbytes for n in {plan.base(n) for n in link.inputs} & plan.constants.keys())
+    sizes = list(map(weights, links))
+    return sorted(range(len(links)), key=lambda k: -sizes[k] if sizes[k] >= OWN_MAPPING_BYTES else 0)
 
 
 def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
