@@ -349,7 +349,8 @@ def test_export_opencl_of_a_program_and_of_a_model(tmp_path: Path) -> None:
     good("export", "opencl", MATMUL, "--shape", "A=M,K", "--shape", "B=K,N", "-o", str(tmp_path / "open"))
     assert "open: M, K, N" in (tmp_path / "open" / "program.cl").read_text(encoding="utf-8")
     for command in (("export", "opencl"), ("export", "c"), ("compile",)):
-        refused(2, "open", *command, str(tmp_path / "net.onnx"), "-o", str(tmp_path / "forgotten"))
+        usage = 1 if command == ("compile",) else 2
+        refused(usage, "open", *command, str(tmp_path / "net.onnx"), "-o", str(tmp_path / "forgotten"))
         refused(2, "no input", *command, str(tmp_path / "net.onnx"), "--shape", "y=5,4", "-o", str(tmp_path / "forgotten"))
     refused(2, "--symbolic", "compile", str(tmp_path / "net.onnx"), "--symbolic", "-o", str(tmp_path / "forgotten"))
     assert not (tmp_path / "forgotten").exists()

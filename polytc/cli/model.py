@@ -48,7 +48,7 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         print(graph.report())
     if output is not None and output.suffix != ".npz":
         if symbolic:
-            raise typer.BadParameter("code that is written to a folder has ranges of its sizes: say --size NAME=1:64")
+            raise typer.BadParameter("code in a folder has ranges of its sizes: say --size NAME=1:64, not --symbolic")
         _export(graph, model, output, options.open_shapes(shape), options.ranges(size), processor, algebra, fast)
         return
     if size:

@@ -44,13 +44,13 @@ def test_legal_loops_have_no_conflicts() -> None:
 def test_illegal_ones_have(s: Recipe, step: str, operands: tuple[object, ...], expected: tuple[str, str]) -> None:
     refusal, made = refused(s, step, *operands)
     assert first(made) == expected
-    recipes.true(refusal, made.program, made.body)
+    recipes.true(refusal, [(made.program, made.body)])
 
 
 def test_a_witness_that_is_none_is_seen() -> None:
     refusal, made = refused(SUMS, "parallel", "S1", "k")
     with pytest.raises(AssertionError, match="not in each other's way"):
-        recipes.true(refusal, made.program, SUMS.body)
+        recipes.true(refusal, [(made.program, SUMS.body)])
 
 
 def test_what_memory_decides_is_not_told() -> None:

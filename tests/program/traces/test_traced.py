@@ -50,7 +50,7 @@ def test_what_is_computed_holds_wherever_the_guards_are_met(seed: int) -> None:
     point = {"a": chance.randrange(2, 40), "b": chance.randrange(2, 40)}
     found = trace(**point)
     values = computed(random.Random(seed), found.size("a"), found.size("b"))
-    formulas, guards = Formulas(found.sizes, values), Guards(found)
+    formulas, guards = Formulas(found.sizes, values), Guards(tuple(found.sizes), found.conditions)
     assert at(tuple(values), point) == tuple(computed(random.Random(seed), point["a"], point["b"]))
     met = 0
     for _ in range(200):
