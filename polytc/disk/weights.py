@@ -116,14 +116,15 @@ def _pieces(source: int, status: os.stat_result) -> Iterator[bytes]:
     mapped.check_unchanged(source, status, total)
 
 
-def _written(descriptor: int, pieces: Iterable[bytes | memoryview]) -> str:
-    """The name of the file that is written now, one piece after the other."""
+def _written(descriptor: int, pieces: Iterable[bytes | memoryview], name: str = "") -> str:
+    """The name of the file that is written now, one piece after the other. name: it, if that is known."""
     digest = hashlib.sha256()
     with folder.unfinished(descriptor) as (file, rename):
         for piece in pieces:
-            digest.update(piece)
+            if not name:
+                digest.update(piece)
             file.write(piece)
-        name = digest.hexdigest() + SUFFIX
+        name = name or digest.hexdigest() + SUFFIX
         file.flush()
         os.fsync(file.fileno())  # the contents are not looked at again, so they must be there before the name is
         rename(name)
@@ -186,16 +187,15 @@ def _file_of(arrays: Sequence[np.ndarray], size: int) -> np.ndarray | None:
     digest = hashlib.sha256()
     for piece in pieces():
         digest.update(piece)
-    known = made(digest.hexdigest() + SUFFIX, size)
-    where = place()
+    name, where = digest.hexdigest() + SUFFIX, place()
+    known = made(name, size)
     if known is not None or where is None:
         return known
     try:
         with folder.opened(where, create=True) as descriptor:
             if not _room(where, size):
                 return None
-            name = _written(descriptor, pieces())
-            _sweep(descriptor, name)
+            _sweep(descriptor, _written(descriptor, pieces(), name))
     except OSError:
         return None
     return made(name, size)

@@ -41,6 +41,7 @@ class Compiled:
                                guards=tests_on_host(c.target), checked=c.checked, kept=c.kept)
         self.partitioned = PartitionedModel(graph, self.options)
         self._kept = set[tuple[tuple[str, tuple[int, ...]], ...]]()
+        self._keeps = self.kernels is None and all(v.dtype is not None for v in graph.inputs)
 
     def again(self) -> Compiled:
         """The same with memory of its own."""
@@ -64,20 +65,28 @@ class Compiled:
     def run(self, arrays: Mapping[str, Any], wanted: Sequence[str]) -> list[Any]:
         """The wanted outputs, from all inputs. What was compiled for that is kept for other processes."""
         found = self.partitioned.run(arrays, wanted)
-        if len(self._kept) < self.choices.kept and all(v.dtype is not None for v in self.graph.inputs):
-            instance = self.partitioned.compiled([arrays[v.name] for v in self.graph.inputs])
+        if self._keeps:
+            shapes = {v.name: arrays[v.name].shape for v in self.graph.inputs}
+            instance = self.partitioned.compiled([arrays[n] for n in shapes]) if self._is_new(shapes) else None
             if instance is not None:
-                self._keep({v.name: arrays[v.name].shape for v in self.graph.inputs}, instance)
+                self._keep(shapes, instance)
         return found
 
+    def _is_new(self, shapes: Mapping[str, Sequence[int]]) -> bool:
+        """Was nothing kept for these shapes, and is there room? As many sets are kept as a model itself keeps."""
+        return len(self._kept) < self.choices.kept and _key(shapes) not in self._kept
+
     def _keep(self, shapes: Mapping[str, Sequence[int]], instance: Instance) -> None:
-        """Keep what was compiled for some shapes, once, for as many sets of them as a model itself keeps."""
-        key = tuple((n, tuple(s)) for n, s in shapes.items())
-        if self.kernels is None and key not in self._kept and len(self._kept) < self.choices.kept:
-            self._kept.add(key)
+        """Keep what was compiled for some shapes, once."""
+        if self.kernels is None and self._is_new(shapes):
+            self._kept.add(_key(shapes))
             keeping.keep_start(self.graph, self.choices, shapes, instance)
 
     def profile(self, arrays: Mapping[str, Any], runs: int) -> Profile:
         """See `Model.profile`."""
         threads = self.choices.threads or default_threads(processors.usable())
         return profiling.profile(list(self.partitioned.through(arrays)), threads, runs, roofs=self.choices.target == "cpu")
+
+
+def _key(shapes: Mapping[str, Sequence[int]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((n, tuple(s)) for n, s in shapes.items())

@@ -123,8 +123,7 @@ def _least(e: loops.Expr, host: tuple[loops.For, ...], known: dict[str, simplify
     alone do not tell."""
     around = dict(known)
     for s in host:
-        most = simplify.interval(s.upper, around)[1]
-        around[s.var] = simplify.interval(s.lower, around)[0], None if most is None else most - 1
+        around[s.var] = simplify.values(s, around)
     lows = [simplify.interval(e, around)[0]]
     for s in reversed(host):
         terms = simplify.linear(e)
