@@ -25,15 +25,13 @@ from polytc.graph.library.assembly import KernelTable
 from polytc.graph.library.chains import WeightStore, fitting
 from polytc.graph.library.plans import Found, Sizes
 from polytc.graph.plan import Array, Plan
-from polytc.graph.planning import layouts
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.running.instance import Progress
 from polytc.graph.specialisation.specialise import specialise
-from polytc.machine import Machine
 from polytc.options import Licence, check_checked, check_licence, check_unchecked
 from polytc.program.traces.values import at
 from polytc.targets.llvm.standalone import module
-from polytc.targets.llvm.standalone.chain import Argument, Chain, Kernel, OpenSize
+from polytc.targets.llvm.standalone.chain import Argument, Chain, OpenSize
 from polytc.targets.llvm.target import LLVMTarget
 
 errors.register(E621="model that cannot be compiled ahead of time")
@@ -65,7 +63,7 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int | str]]
     kinds = processors.named(processor)
     opened, types, open_sizes = ranges.declared(graph, shapes or {}, sizes or {})
     if check_checked(None):
-        check_unchecked("a model that is compiled ahead of time")
+        _no_checks(specialise(opened, types, checked=True).plan)
     making = _Making(opened, open_sizes, types, check_licence(algebra, fast), progress, typical or {})
     targets = [LLVMTarget(m) for m in kinds.machines]
     chain, weights = making.run(headers.identifier(name or graph.name), targets)
@@ -81,15 +79,20 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int | str]]
     return files
 
 
-def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]], machine: Machine | None = None, *, guards: bool = True) -> Plan:
-    """The calls of a model for these shapes, which ask nothing of polytc in a run. machine: which decides how inner values are
-    stored, as the model says for None. guards: may calls have some? Raises E621 where there are no such calls, E410 where
-    POLYTC_CHECK_INDICES asks for what they do not do, and what specialisation raises."""
+def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]], *, guards: bool = True) -> Plan:
+    """The calls of a model for these shapes, which ask nothing of polytc in a run; inner values are stored as the model says.
+    guards: may calls have some? Raises E621 where there are no such calls, E410 where POLYTC_CHECK_INDICES asks for what they
+    do not do, and what specialisation raises."""
     _, types, _ = ranges.declared(graph, shapes, {})
     plan = plans.whole(specialise(graph, types, guards=guards, checked=check_checked(None)))
+    _no_checks(plan)
+    return fuse(plan)
+
+
+def _no_checks(plan: Plan) -> None:
+    """Raises ArgumentError E410 where a run would have to look at indices."""
     if plan.index_checks:
         check_unchecked("a model that is compiled ahead of time")
-    return fuse(plan if machine is None else layouts.choose(plan, machine))
 
 
 @dataclass(frozen=True)
@@ -106,19 +109,19 @@ class _Making:
     def run(self, name: str, targets: Sequence[LLVMTarget]) -> tuple[Chain, list[np.ndarray]]:
         """The chain and its weights. targets: for the kinds of processors."""
         table, store = KernelTable(), WeightStore()
-        made = [m for k, target in enumerate(targets) for m in fitting(self._plans(target, k, table), k, store, self.sizes)]
+        made = [m for k, target in enumerate(targets) for m in fitting(self._plans(target, table), k, store, self.sizes)]
         makers, variants = zip(*made, strict=True)
-        kernels = tuple(Kernel(k.lowered.source, k.level) for k in table.all)
-        own = max((int(k.source.options["arena_bytes"]) for k in kernels), default=0)
+        sources = tuple(k.lowered.source for k in table.all)
+        own = max((int(s.options["arena_bytes"]) for s in sources), default=0)
         arena, scratch, numbers = map(max, zip(*((m.arena, m.scratch, m.numbers) for m in makers), strict=True))
         plan: Plan = makers[0].plan  # for the largest sizes
         inputs, outputs = (tuple(self._argument(plan, v) for v in values) for values in (plan.inputs, plan.outputs))
         header = weight_file.header(store.arrays) if store.arrays else ()
-        return Chain(name, kernels, tuple(t.machine for t in targets), variants, header, arena, scratch, own, inputs, outputs,
+        return Chain(name, sources, tuple(t.machine for t in targets), variants, header, arena, scratch, own, inputs, outputs,
                      self.sizes, numbers, f"polytc {polytc.__version__}"), store.arrays
 
-    def _plans(self, target: LLVMTarget, level: int, table: KernelTable) -> list[Found]:
-        planner = plans.Planner(self.graph, target, self.licence, level, table, self.progress, self.typical)
+    def _plans(self, target: LLVMTarget, table: KernelTable) -> list[Found]:
+        planner = plans.Planner(self.graph, target, self.licence, table, self.progress, self.typical)
         if not self.sizes:
             return [planner.fixed(self.types)]
         return planner.ranges(self.types, self.sizes)

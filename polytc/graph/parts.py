@@ -23,9 +23,9 @@ from polytc.graph.open_graph import OpenGraph
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.part_options import Options
 from polytc.graph.plan import Array, Plan, type_of
-from polytc.graph.planning import banded_constants, layouts, size_samples
+from polytc.graph.planning import size_samples
 from polytc.graph.planning.operator_fusion import fuse
-from polytc.graph.planning.shared_numbers import share_numbers
+from polytc.graph.planning.preparation import prepared
 from polytc.graph.running import building
 from polytc.graph.running.executables import compiler_for
 from polytc.graph.running.instance import Instance
@@ -205,9 +205,7 @@ class PartitionedModel:
             self._left -= 1
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
-        plan = part.plan if o.kernels is not None else banded_constants.compute_bands(part.plan)
-        plan = layouts.choose(plan, machine) if machine is not None else plan
-        plan = share_numbers(fuse(plan)) if o.fusion else plan
+        plan = prepared(part.plan, machine, bands=o.kernels is None, fusion=o.fusion)
         made = building.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None
         pairs = [self._work(h) for h in part.hosts]
         rest = PartitionedModel(part.rest, o, part.late, derived=False) if part.rest is not None else None

@@ -222,7 +222,7 @@ def test_a_processor_without_the_instructions_is_told(graph, tmp_path: Path, pro
     files = ahead.export(graph, tmp_path, name="net", processor=processor)
     subprocess.run([str(CC), "-shared", "net.o", "-lm", "-lpthread", "-o", "net.so"], cwd=tmp_path, check=True)
     library, model = ctypes.CDLL(str(tmp_path / "net.so")), ctypes.c_void_p()
-    able = any(not LLVMTarget(m).lacks() for m in processors.PROCESSORS[processor][0])
+    able = any(not LLVMTarget(m).lacks() for m in processors.PROCESSORS[processor])
     status = library.net_open(ctypes.byref(model), str(files.weights).encode(), 1, None)
     assert status == (Status.OK if able else Status.FOREIGN_PROCESSOR)
     assert bool(model.value) == able

@@ -21,13 +21,12 @@ from polytc.runtime.packages import aligned
 class Kernel:
     """A lowered program that calls share. number: among the kernels, in order of first use. arrays: for each argument its
     number among the call's inputs, then outputs, then what the prologue makes, then temporaries of open sizes and the sizes.
-    label: of the first call. level: number of the kind of processor that it is for."""
+    label: of the first call."""
 
     number: int
     lowered: Lowered
     arrays: tuple[int, ...]
     label: str
-    level: int = 0
 
     @property
     def binary(self) -> Binary:
@@ -36,31 +35,31 @@ class Kernel:
 
 
 class KernelTable:
-    """The kernels of one library, each program once for each kind of processor. all: those made so far, in order."""
+    """The kernels of one library, each program once for each target. all: those made so far, in order."""
 
     def __init__(self) -> None:
         self.all: list[Kernel] = []
-        self._known: dict[tuple[int, str], Kernel] = {}
+        self._known: dict[str, Kernel] = {}
 
-    def of(self, program: Program, target: Target, label: str, level: int = 0) -> Kernel:
+    def of(self, program: Program, target: Target, label: str) -> Kernel:
         """The code of a program that knows its constants and its licence."""
-        key = level, keys.key(program, target, None)
+        key = keys.key(program, target, None)
         if key not in self._known:
             lowered = lower_program(program, target)
             args = lowered.source.module.args
             arrays = (*program.arrays, *made_names(lowered), *(b.name for b in args[len(lowered.loops.args):]))
             places = tuple(arrays.index(b.name) for b in args)
-            self._known[key] = Kernel(len(self.all), lowered, places, label, level)
+            self._known[key] = Kernel(len(self.all), lowered, places, label)
             self.all.append(self._known[key])
         return self._known[key]
 
 
 class Kernels:
-    """The kernels of the calls of one plan. all: those of the table so far, in order."""
+    """The kernels of the calls of one plan. all: those made so far, in order."""
 
-    def __init__(self, plan: Plan, target: Target, licence: Licence, table: KernelTable | None = None) -> None:
+    def __init__(self, plan: Plan, target: Target, licence: Licence) -> None:
         self.plan, self.target, self.licence = plan, target, licence
-        self.table = KernelTable() if table is None else table
+        self.table = KernelTable()
 
     @property
     def all(self) -> list[Kernel]:
@@ -83,12 +82,17 @@ def made(plan: Plan, lowered: Lowered, values: Sequence[str]) -> list[np.ndarray
     once = lowered.prologue
     if once is None:
         return []
-    order = lowered.program.arrays
     buffers = {b.name: b for b in once.loops.args}
     results = {n: aligned(buffers[n]) for n in once.program.outputs}
-    given = [_constant(plan, values[order.index(n)]) for n in once.program.inputs]
+    given = [_constant(plan, v) for v in prologue_values(lowered, values)]
     compile_program(once.program, "cpu", 1).run([*given, *results.values()])
     return [results[n] for n in made_names(lowered)]
+
+
+def prologue_values(lowered: Lowered, values: Sequence[str]) -> list[str]:
+    """The constants among a call's values from which its code makes something."""
+    order = lowered.program.arrays
+    return [values[order.index(n)] for n in lowered.prologue.program.inputs] if lowered.prologue is not None else []
 
 
 def _constant(plan: Plan, value: str) -> np.ndarray:

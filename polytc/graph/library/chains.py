@@ -13,7 +13,7 @@ from polytc.codegen import weight_file
 from polytc.errors import ModelError, fail
 from polytc.graph.library import assembly
 from polytc.graph.library.plans import Coded, Found, Sizes, points
-from polytc.graph.plan import Array, Call
+from polytc.graph.plan import Array, Call, Plan
 from polytc.graph.plan import Guard as Taken
 from polytc.graph.planning import branch_guards, memory
 from polytc.graph.running.instance import lifetimes
@@ -45,6 +45,15 @@ class WeightStore:
         self.arrays: list[np.ndarray] = []
         self._size = weight_file.BYTES
         self._known: dict[bytes, Place] = {}
+        self._made: dict[tuple[int, ...], tuple[list[np.ndarray], list[Place]]] = {}
+
+    def made(self, plan: Plan, kernel: assembly.Kernel, values: Sequence[str]) -> list[Place]:
+        """Where that lies what a kernel makes of the constants among a call's values, which variants share: it is made once."""
+        given = [plan.constants[plan.base(v)] for v in assembly.prologue_values(kernel.lowered, values)]
+        key = kernel.number, *map(id, given)
+        if key not in self._made:
+            self._made[key] = given, [self.place(a) for a in assembly.made(plan, kernel.lowered, values)]
+        return self._made[key][1]
 
     def place(self, array: np.ndarray) -> Place:
         """Where an array lies."""
@@ -62,17 +71,17 @@ def fitting(plans: Sequence[Found], level: int, weights: WeightStore, sizes: Seq
     processor that they are for. Memory is for the largest sizes, and for those whose values turn out to need more."""
     largest: list[list[Sizes]] = [[{s.name: s.largest for s in sizes}] for _ in plans]
     made: dict[int, tuple[VariantMaker, Variant]] = {}
-    ranges = {s.name: (s.least, s.largest) for s in sizes}
+    names, ranges = [s.name for s in sizes], {s.name: (s.least, s.largest) for s in sizes}
+    able = [Guards(names, plan.guards) for plan in plans]
     while len(made) < len(plans):
-        for k in range(len(plans)):
-            if k not in made:
-                maker = VariantMaker(plans[k], level, weights, ranges, largest[k])
-                made[k] = maker, maker.run()
-        names = [s.name for s in sizes]
+        for n in sorted(set(range(len(plans))) - made.keys()):
+            maker = VariantMaker(plans[n], level, weights, ranges, largest[n])
+            made[n] = maker, maker.run()
         serve = [Guards(names, made[k][1].guards) for k in range(len(plans))]
         for point in points(sizes) if sizes else ():
             if not any(guards.met(point) for guards in serve):
-                for k in [k for k, plan in enumerate(plans) if Guards(names, plan.guards).met(point)][:1]:
+                k = next((k for k, guards in enumerate(able) if guards.met(point)), None)
+                if k is not None:  # its memory is too small; what no plan is for is refused
                     largest[k].append(point)
                     made.pop(k, None)
     return [made[k] for k in range(len(plans))]
@@ -108,7 +117,7 @@ class VariantMaker:
         copies = tuple(Copy(self.place(value), self.output(j), size)
                        for j, value in assembly.late_outputs(self.plan) if (size := self.terms(_bytes(self.plan.types[value]))))
         extents = tuple(tuple(map(self.terms, t.shape)) for t in types)
-        words = tuple(Word(place.offset + k * _element(dtype), value, dtype)
+        words = tuple(Word(place.offset + k * DTYPES[dtype].bytes, value, dtype)
                       for row, place in self.words.items() for k, (value, dtype) in enumerate(row))
         guards = tuple(g for g in (*self.found.guards, *self._limits()) if not always(g, self.ranges))
         self._small((*(terms for terms, _ in guards), *(w.value for w in words), *(c.bytes for c in copies),
@@ -161,7 +170,7 @@ class VariantMaker:
     def step(self, call: Call, code: Coded) -> Step:
         """A call."""
         lowered, values = code.kernel.lowered, [*call.inputs, *call.outputs]
-        arrays = [self.weights.place(a) for a in assembly.made(self.plan, lowered, values)]
+        arrays = [*self.weights.made(self.plan, code.kernel, values)]
         end = 0
         for dtype, count in code.workspace:
             arrays.append(Place(SCRATCH, end))
@@ -207,10 +216,6 @@ def _values(n: Any, points: Sequence[Sizes]) -> list[int]:
 
 def _bytes(t: Array) -> Any:
     return math.prod(t.shape) * t.dtype.bytes
-
-
-def _element(dtype: str) -> int:
-    return DTYPES[dtype].bytes
 
 
 def _rounded(size: int) -> int:

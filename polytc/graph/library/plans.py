@@ -19,16 +19,14 @@ from polytc.graph.library.assembly import Kernel, KernelTable
 from polytc.graph.open_graph import OpenGraph
 from polytc.graph.part_options import Options
 from polytc.graph.plan import Array, Plan
-from polytc.graph.planning import banded_constants, layouts, size_samples
-from polytc.graph.planning.operator_fusion import fuse
-from polytc.graph.planning.shared_numbers import share_numbers
+from polytc.graph.planning import size_samples
+from polytc.graph.planning.preparation import prepared
 from polytc.graph.running import instance
 from polytc.graph.running.instance import Progress
 from polytc.graph.running.open_kernels import OpenKernels
 from polytc.graph.running.open_plans import OpenPlan
 from polytc.graph.specialisation.part import Part
 from polytc.graph.specialisation.specialise import specialise
-from polytc.machine import Machine
 from polytc.options import Licence
 from polytc.program.program import Program
 from polytc.program.traces.formulas import Guard, Terms, add, constant
@@ -79,19 +77,12 @@ def whole(part: Part) -> Plan:
     return part.plan
 
 
-def prepared(plan: Plan, machine: Machine | None) -> Plan:
-    """The plan as it is compiled for fixed sizes. machine: whose vectors decide how inner values are stored."""
-    plan = banded_constants.compute_bands(plan)
-    return share_numbers(fuse(plan if machine is None else layouts.choose(plan, machine)))
-
-
 class Planner:
-    """Finds the plans of a graph for one kind of processor. level: its number; table: takes the kernels."""
+    """Finds the plans of a graph for one kind of processor. table: takes the kernels."""
 
-    def __init__(self, graph: Graph, target: LLVMTarget, licence: Licence, level: int, table: KernelTable,
-                 progress: Progress | None, typical: Sizes) -> None:
-        self.graph, self.target, self.licence, self.level, self.table = graph, target, licence, level, table
-        self.progress = progress
+    def __init__(self, graph: Graph, target: LLVMTarget, licence: Licence, table: KernelTable, progress: Progress | None,
+                 typical: Sizes) -> None:
+        self.graph, self.target, self.licence, self.table, self.progress = graph, target, licence, table, progress
         self.kernels = OpenKernels(self._start)
         options = Options(self._start, licence, strict=True, progress=progress, machine=target.machine, kernels=self.kernels,
                           typical=typical)
@@ -99,7 +90,7 @@ class Planner:
 
     def _start(self, program: Program) -> Future[Any]:
         ready: Future[Any] = Future()
-        ready.set_result(self.table.of(program, self.target, program.name, self.level))
+        ready.set_result(self.table.of(program, self.target, program.name))
         return ready
 
     def fixed(self, types: Mapping[str, Array | None], guards: tuple[Guard, ...] = ()) -> Found:
@@ -109,7 +100,7 @@ class Planner:
         for k, program in enumerate(instance.compiled_programs(plan, self.licence)):
             if self.progress:
                 self.progress(k, len(plan.calls), plan.calls[k].label)
-            codes.append(Coded(self.table.of(program, self.target, plan.calls[k].label, self.level)))
+            codes.append(Coded(self.table.of(program, self.target, plan.calls[k].label)))
         return Found(plan, codes, None, guards)
 
     def ranges(self, types: Mapping[str, Array | None], sizes: Sequence[OpenSize]) -> list[Found]:

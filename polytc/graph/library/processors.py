@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from polytc import machine
 from polytc.errors import ModelError, fail
 from polytc.machine import Machine
+from polytc.targets.llvm.target import TRIPLES
 
-PROCESSORS: Mapping[str, tuple[tuple[Machine | None, ...], str]] = {
-    "host": ((None,), ""),
-    "x86-64-v3": ((replace(machine.AVX2, cpu="x86-64-v3"),), "x86_64-unknown-linux-gnu"),
-    "x86-64-v4": ((replace(machine.AVX512, cpu="x86-64-v4"),), "x86_64-unknown-linux-gnu"),
-    "x86-64": ((replace(machine.AVX512, cpu="x86-64-v4"), replace(machine.AVX2, cpu="x86-64-v3")), "x86_64-unknown-linux-gnu"),
-    "aarch64": ((machine.NEON,), "aarch64-unknown-linux-gnu"),
-}
-"""name -> the machines to make code for, the best first, None for this one, and LLVM's triple."""
+_V3, _V4 = replace(machine.AVX2, cpu="x86-64-v3"), replace(machine.AVX512, cpu="x86-64-v4")
+
+PROCESSORS: Mapping[str, tuple[Machine | None, ...]] = {
+    "host": (None,), "x86-64-v3": (_V3,), "x86-64-v4": (_V4,), "x86-64": (_V4, _V3), "aarch64": (machine.NEON,)}
+"""name -> the machines to make code for, the best first, None for this one."""
 
 
 @dataclass(frozen=True)
@@ -32,4 +30,5 @@ def named(name: str) -> Processors:
     """The kinds that a name stands for. Raises ModelError E621 for an unknown one."""
     if name not in PROCESSORS:
         raise fail("E621", f"there is no processor {name!r}", kind=ModelError, notes=[f"those are {', '.join(PROCESSORS)}"])
-    return Processors(*PROCESSORS[name])
+    machines = PROCESSORS[name]
+    return Processors(machines, "" if machines[0] is None else TRIPLES[machines[0].architecture])

@@ -163,7 +163,7 @@ def magnitude(terms: Terms, ranges: Mapping[str, Range]) -> int:
             most *= max(map(abs, ranges[atom])) if isinstance(atom, str) else magnitude(atom.a, ranges)
         found += most
     inner = [magnitude(each, ranges) for product, _ in terms for q in product if not isinstance(q, str) for each in (q.a, q.b)]
-    return max(found, *inner, 0) if inner else found
+    return max([found, *inner])
 
 
 def always(guard: Guard, ranges: Mapping[str, Range]) -> bool:

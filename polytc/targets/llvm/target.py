@@ -22,7 +22,7 @@ LEVELS = {32: "avx2,bmi2,f16c,fma", 64: "avx2,avx512bw,avx512cd,avx512dq,avx512f
 """What x86-64 processors have to have for vectors of so many bytes: the levels v3 and v4, but for what all of them have."""
 
 TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
-"""LLVM's name of a system with another architecture than this one's, for code that is only looked at."""
+"""Architecture -> LLVM's name of a system, for code that is made for another one than this."""
 
 SVE_UNIT, MOST_SVE_UNITS = 16, 16
 """Registers of Arm's scalable vectors (SVE) are 1 to 16 times as many bytes. How many times, the processor alone knows: LLVM is

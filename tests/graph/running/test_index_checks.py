@@ -312,9 +312,14 @@ def test_what_is_kept_comes_back() -> None:
     assert IndexCheck.of(json.loads(json.dumps(fields))) == w
 
 
-def test_models_compiled_ahead_of_time_do_not_look_and_say_so(lookup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_compiled_ahead_of_time_do_not_look_and_say_so(build, lookup, tmp_path: Path,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     graph, shapes = polytc.load_onnx(lookup), {"i": (3,), "j": (2,)}
     assert not ahead.plan_of(graph, shapes).index_checks
     monkeypatch.setenv("POLYTC_CHECK_INDICES", "1")
     with pytest.raises(ArgumentError, match="E410: a model that is compiled ahead of time does not look at indices"):
         ahead.plan_of(graph, shapes)
+    with pytest.raises(ArgumentError, match="E410"):
+        ahead.export(graph, tmp_path, shapes)
+    plain = polytc.load_onnx(build([N("Relu", ["x"], ["y"])], {"x": (np.float32, ["n", 3])}, ["y"]))
+    assert ahead.export(plain, tmp_path, sizes={"n": 4}).code.exists()

@@ -118,14 +118,6 @@ class OpenSize:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """level: number of the kind of processor that it is for."""
-
-    source: Source
-    level: int = 0
-
-
-@dataclass(frozen=True)
 class Chain:
     """name: prefix of the functions, a C identifier. levels: the kinds of processors, the best first; None for all. variants:
     the first that serves a processor and its sizes runs. header: the words that the file of weights begins with. arena,
@@ -133,7 +125,7 @@ class Chain:
     sizes: those that are open. maker: the program and version that made it."""
 
     name: str
-    kernels: tuple[Kernel, ...]
+    sources: tuple[Source, ...]
     levels: tuple[Machine | None, ...]
     variants: tuple[Variant, ...]
     header: tuple[int, ...]

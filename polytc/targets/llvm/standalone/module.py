@@ -33,7 +33,7 @@ from polytc.targets.llvm.target import LLVMTarget
 def object_file(chain: Chain, targets: Sequence[LLVMTarget], triple: str = "") -> bytes:
     """The object file. targets: for the kinds of processors of the chain; triple: of the system it is for, '' for this one."""
     architecture = targets[0].machine.architecture
-    kernels = [(_renamed(k.source, f"{chain.name}.kernel{n}"), k.source) for n, k in enumerate(chain.kernels)]
+    kernels = [(_renamed(s, f"{chain.name}.kernel{k}"), s) for k, s in enumerate(chain.sources)]
     walk = chain_walk.text(architecture).removeprefix(subnormals.declarations(architecture))  # those of the pool's part
     support = _internal(parallel_regions.text(architecture)) + _internal(walk)
     return targets[-1].standalone([(support + driver(chain), None), *kernels], triple)

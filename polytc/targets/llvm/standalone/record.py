@@ -79,6 +79,18 @@ define internal ptr @field(ptr %model, i64 %k) {{
   %v = load ptr, ptr %p
   ret ptr %v
 }}
+; Begins what no second thread may do with the model meanwhile; false if one does.
+define internal i1 @enter(ptr %model) {{
+  %busy = call ptr @word(ptr %model, i64 {BUSY})
+  %entered = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
+  %alone = extractvalue {{ i64, i1 }} %entered, 1
+  ret i1 %alone
+}}
+define internal void @leave(ptr %model) {{
+  %busy = call ptr @word(ptr %model, i64 {BUSY})
+  store atomic i64 0, ptr %busy release, align 8
+  ret void
+}}
 ; Memory for a word of the record; false if there is none.
 define internal i1 @memory(ptr %model, i64 %k, i64 %bytes) {{
   %context = call ptr @field(ptr %model, i64 {CONTEXT})

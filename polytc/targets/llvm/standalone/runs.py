@@ -9,7 +9,7 @@ A run begins by setting the model's word BUSY, so that a second thread with the 
 from __future__ import annotations
 
 from polytc.targets.llvm.standalone.chain import NUMBERS, OWN, Chain, Status
-from polytc.targets.llvm.standalone.record import BUSY, POINTERS, POOL, ROWS, VARIANT
+from polytc.targets.llvm.standalone.record import POINTERS, POOL, ROWS, VARIANT
 from polytc.targets.llvm.standalone.sizes import layout
 
 
@@ -69,9 +69,7 @@ def _of_tables(chain: Chain) -> str:
 define i32 @{chain.name}_run_arrays(ptr %model, ptr %inputs, ptr %outputs) {{
   %bases = alloca ptr, i64 {OWN + count}
 {owned}{stores}  %given = getelementptr ptr, ptr %bases, i64 {OWN}
-  %busy = call ptr @word(ptr %model, i64 {BUSY})
-  %entered = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
-  %alone = extractvalue {{ i64, i1 }} %entered, 1
+  %alone = call i1 @enter(ptr %model)
   br i1 %alone, label %look, label %taken
 taken:
   ret i32 {Status.BUSY}
@@ -108,7 +106,7 @@ walk:
   br label %end
 end:
   %status = phi i32 [ {Status.BAD_ARRAY}, %look ], [ {Status.OK}, %walk ]
-  store atomic i64 0, ptr %busy release, align 8
+  call void @leave(ptr %model)
   ret i32 %status
 }}
 """

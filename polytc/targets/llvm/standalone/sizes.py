@@ -16,7 +16,7 @@ from polytc.program.scalars import DTYPES
 from polytc.targets.llvm.standalone.chain import NUMBERS, SCRATCH, Chain, Place, Skip, Status, Step, Variant
 from polytc.targets.llvm.standalone.checks import table
 from polytc.targets.llvm.standalone.formulas import FLOOR, Formulas
-from polytc.targets.llvm.standalone.record import BUSY, LEVEL, POINTERS, ROWS, TEAM, VARIANT
+from polytc.targets.llvm.standalone.record import LEVEL, POINTERS, ROWS, TEAM, VARIANT
 
 RECORD = 40
 """Bytes of a NAME_array."""
@@ -56,7 +56,7 @@ def _tables(chain: Chain, v: Variant, number: int) -> str:
             rows.append(f"%step {{ ptr null, i64 {len(places)}, i64 {int(step.wanted)}, i64 {step.count} }}")
             places.append(step.condition)
             continue
-        parallel = 0 if chain.kernels[step.source].source.options["parallel"] == "0" else 1
+        parallel = 0 if chain.sources[step.source].options["parallel"] == "0" else 1
         rows.append(f"%step {{ ptr @{chain.name}.kernel{step.source}, i64 {len(places)}, i64 {step.arena}, i64 {parallel} }}")
         places += step.args
     cells = [f"%place {{ i64 {p.area}, i64 {p.offset} }}" for p in places]
@@ -237,15 +237,13 @@ good:
 refused:
   ret i32 {Status.BAD_SIZE}
 enter:
-  %busy = call ptr @word(ptr %model, i64 {BUSY})
-  %entered = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
-  %alone = extractvalue {{ i64, i1 }} %entered, 1
+  %alone = call i1 @enter(ptr %model)
   br i1 %alone, label %change, label %taken
 taken:
   ret i32 {Status.BUSY}
 change:
   %status = call i32 @choose(ptr %model, ptr %sizes)
-  store atomic i64 0, ptr %busy release, align 8
+  call void @leave(ptr %model)
   ret i32 %status
 }}
 """
