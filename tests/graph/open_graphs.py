@@ -149,6 +149,19 @@ def exported() -> onnx.ModelProto:
                "heads": np.array([0, 0, 3, 4]), "zero": np.int64(0), "row": np.array([1, 12])})
 
 
+def images() -> onnx.ModelProto:
+    """The first extent and those of the images have no names."""
+    return parsed("""
+        g (float[?, 3, ?, ?] x) => (float[?, 8, ?, ?] y, float[?, 8] z) {
+            c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w)
+            r = Relu (c)
+            p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+            y = Conv <pads = [1, 1, 1, 1]> (p, v)
+            g = GlobalAveragePool (y)
+            z = Flatten (g)
+        }""", {"w": array(8, 3, 3, 3), "v": array(8, 8, 3, 3)})
+
+
 def recurrent() -> onnx.ModelProto:
     return parsed("""
         g (float[L, B, 3] x) => (float[L, B, 4] y, float[1, B, 4] c) {

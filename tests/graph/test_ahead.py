@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import polytc
 from polytc.errors import ModelError
 from polytc.graph import ahead
 from polytc.graph.library import headers
+from tests.graph.library.compiled_library import CC
 
-CC = shutil.which("cc") or shutil.which("gcc")
 N = helper.make_node
 
 

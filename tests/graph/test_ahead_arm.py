@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import helper
 
 import polytc
 from polytc.graph import ahead
+from tests.graph.open_graphs import array, images
 
 COMPILER = shutil.which("aarch64-linux-gnu-gcc")
 EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -20,8 +22,23 @@ LIBRARIES = Path("/usr/aarch64-linux-gnu")
 N = helper.make_node
 
 
-@pytest.mark.skipif(COMPILER is None or EMULATOR is None or not LIBRARIES.exists() or platform.machine() == "aarch64",
-                    reason="there is no compiler for 64-bit Arm, or no emulator")
+pytestmark = pytest.mark.skipif(
+    COMPILER is None or EMULATOR is None or not LIBRARIES.exists() or platform.machine() == "aarch64",
+    reason="there is no compiler for 64-bit Arm, or no emulator")
+
+
+def run(folder: Path, processor: str, *arguments: str) -> list[list[str]]:
+    """What the program of a model prints in the emulator: the numbers of each line."""
+    command = [str(EMULATOR), "-cpu", processor, "-L", str(LIBRARIES), "./net", *arguments]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return [line.split()[1:] for line in done.stdout.splitlines()]
+
+
+def compile_program(folder: Path) -> None:
+    build = [str(COMPILER), "-O1", "-Wall", "-Werror", "main.c", "net.o", "-lm", "-lpthread", "-o", "net"]
+    subprocess.run(build, cwd=folder, check=True)
+
+
 @pytest.mark.parametrize("processor", ["cortex-a72", "max"])
 def test_the_program_computes_what_the_model_does(build, tmp_path: Path, processor: str) -> None:
     r = np.random.default_rng(3)
@@ -34,12 +51,21 @@ def test_the_program_computes_what_the_model_does(build, tmp_path: Path, process
     ahead.export(graph, tmp_path, processor="aarch64", name="net")
     x = r.standard_normal((1, 3, 8, 8)).astype(np.float32)
     x.tofile(tmp_path / "x.raw")
-    subprocess.run([str(COMPILER), "-O1", "-Wall", "-Werror", "main.c", "net.o", "-lm", "-lpthread", "-o", "net"], cwd=tmp_path,
-                   check=True)
+    compile_program(tmp_path)
     expected = graph.compile(target="evaluate").run(None, {"x": x})
     for threads in ("1", "3"):
-        run = [str(EMULATOR), "-cpu", processor, "-L", str(LIBRARIES), "./net", "net.weights", threads, "x.raw"]
-        done = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True)
-        lines = [line.split()[1:] for line in done.stdout.splitlines()]
-        for got, wanted in zip(lines, expected, strict=True):
+        for got, wanted in zip(run(tmp_path, processor, "net.weights", threads, "x.raw"), expected, strict=True):
             np.testing.assert_allclose([float(v) for v in got], wanted.reshape(-1)[:8], rtol=1e-4, atol=1e-5)
+
+
+def test_open_sizes(tmp_path: Path, runtime: Callable[..., list[np.ndarray]]) -> None:
+    model = images()
+    ahead.export(polytc.load_onnx(model), tmp_path, {"x": ("n", 3, "h", "w")}, "aarch64", "net",
+                 sizes={"n": 2, "h": (4, 30), "w": (4, 40)})
+    compile_program(tmp_path)
+    for sizes in ((2, 30, 40), (1, 4, 5), (2, 17, 16)):
+        x = array(sizes[0], 3, *sizes[1:])
+        np.save(tmp_path / "x.npy", x)
+        run(tmp_path, "max", "-o", ".", "-s", ",".join(map(str, sizes)), "net.weights", "2", "x.npy")
+        for k, wanted in enumerate(runtime(model, {"x": x})):
+            np.testing.assert_allclose(np.load(tmp_path / f"{k}.npy"), wanted, rtol=1e-4, atol=1e-4)

@@ -21,8 +21,8 @@ from polytc.graph import ahead
 from polytc.graph.library import processors
 from polytc.targets.llvm.standalone.chain import Status
 from polytc.targets.llvm.target import LLVMTarget
+from tests.graph.library.compiled_library import CC, Record, pointers
 
-CC = shutil.which("cc") or shutil.which("gcc")
 N = helper.make_node
 pytestmark = pytest.mark.skipif(CC is None, reason="there is no C compiler")
 ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -33,11 +33,6 @@ JOIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
 
 class Hooks(ctypes.Structure):
     _fields_ = (("context", ctypes.c_void_p), ("allocate", ALLOCATE), ("release", RELEASE), ("start", START), ("join", JOIN))
-
-
-class Fact(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("type", ctypes.c_char_p), ("bytes", ctypes.c_size_t), ("rank", ctypes.c_size_t),
-                ("shape", ctypes.POINTER(ctypes.c_int64)))
 
 
 @pytest.fixture
@@ -77,7 +72,7 @@ def in_memory(path: Path) -> np.ndarray:
 
 def run(library: ctypes.CDLL, model: ctypes.c_void_p, x: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
     y, above, n = np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.bool_), np.zeros((), np.float32)
-    status = library.net_run(model, *(ctypes.c_void_p(a.ctypes.data) for a in (x, n, y, above)))
+    status = library.net_run(model, *pointers([x, n, y, above]))
     return status, y, above
 
 
@@ -236,7 +231,7 @@ def test_a_processor_without_the_instructions_is_told(graph, tmp_path: Path, pro
 def test_what_it_says_of_itself(library) -> None:
     def facts(name: str) -> list[tuple[str, str, int, list[int]]]:
         function, count = getattr(library, name), ctypes.c_size_t()
-        function.restype = ctypes.POINTER(Fact)
+        function.restype = ctypes.POINTER(Record)
         table = function(ctypes.byref(count))
         assert ctypes.addressof(function(None).contents) == ctypes.addressof(table.contents)
         return [(f.name.decode(), f.type.decode(), f.bytes, f.shape[:f.rank]) for f in table[:count.value]]

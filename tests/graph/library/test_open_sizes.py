@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,11 +18,10 @@ from polytc.errors import ModelError
 from polytc.graph import ahead
 from polytc.targets.llvm.standalone.chain import Status
 from tests.graph.library.compiled_library import CC, Library, pointers
-from tests.graph.open_graphs import Feeds, array, parsed
+from tests.graph.open_graphs import Feeds, array, images, parsed
 from tests.graph.random_shapes import RandomGraph
 
 Runtime = Callable[..., list[np.ndarray]]
-ARM_CC, QEMU = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 compiles = pytest.mark.skipif(CC is None, reason="there is no C compiler")
 
 
@@ -41,19 +38,6 @@ def attention() -> onnx.ModelProto:
             z = ReduceMean <axes = [1], keepdims = 0> (y)
             shape = Shape (y)
         }""", {"w": array(32, 64), "b": array(64)})
-
-
-def images() -> onnx.ModelProto:
-    """The first extent and those of the images have no names."""
-    return parsed("""
-        g (float[?, 3, ?, ?] x) => (float[?, 8, ?, ?] y, float[?, 8] z) {
-            c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w)
-            r = Relu (c)
-            p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)
-            y = Conv <pads = [1, 1, 1, 1]> (p, v)
-            g = GlobalAveragePool (y)
-            z = Flatten (g)
-        }""", {"w": array(8, 3, 3, 3), "v": array(8, 8, 3, 3)})
 
 
 def masked() -> onnx.ModelProto:
@@ -200,22 +184,6 @@ def test_random_models_that_compute_with_shapes(seed: int, tmp_path: Path) -> No
             assert (mine.dtype, mine.shape) == (other.dtype, other.shape), point
             np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5 * np.abs(other).max(initial=1), err_msg=str(point))
     library.close()
-
-
-@pytest.mark.skipif(ARM_CC is None or QEMU is None, reason="there is no cross compiler, or no emulator of processes")
-def test_another_processor_runs_it(tmp_path: Path, runtime: Runtime) -> None:
-    model = images()
-    ahead.export(polytc.load_onnx(model), tmp_path, {"x": ("n", 3, "h", "w")}, "aarch64", "net",
-                 sizes={"n": 2, "h": (4, 30), "w": (4, 40)})
-    build = [str(ARM_CC), "-O1", "-Wall", "-Werror", "-static", "main.c", "net.o", "-lm", "-lpthread", "-o", "net"]
-    subprocess.run(build, cwd=tmp_path, check=True)
-    for sizes in ((2, 30, 40), (1, 4, 5), (2, 17, 16)):
-        x = array(sizes[0], 3, *sizes[1:])
-        np.save(tmp_path / "x.npy", x)
-        run = [str(QEMU), "./net", "-o", ".", "-s", ",".join(map(str, sizes)), "net.weights", "2", "x.npy"]
-        subprocess.run(run, cwd=tmp_path, check=True, capture_output=True)
-        for k, wanted in enumerate(runtime(model, {"x": x})):
-            np.testing.assert_allclose(np.load(tmp_path / f"{k}.npy"), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("options", "part"), [
