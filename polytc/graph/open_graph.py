@@ -60,11 +60,13 @@ class _Plans:
 
 class OpenGraph:
     """The plans of one graph for all sizes. Safe to use from several threads. derived: may inputs be sizes from which values
-    that decide shapes are computed? values: the inputs that turned out to decide shapes, whose elements are sizes."""
+    that decide shapes are computed? values: the inputs that turned out to decide shapes, whose elements are sizes.
+    failure: why the last trace that came to nothing did; '' if none did."""
 
     def __init__(self, graph: Graph, options: Options, derived: bool) -> None:
         self.graph, self.options, self.derived = graph, options, derived
         self.values: set[str] = set()
+        self.failure = ""
         self._known: LRUCache[object, _Plans] = LRUCache(SUBJECTS)
         self._lock = forks.Lock()
 
@@ -127,10 +129,13 @@ class OpenGraph:
             with tracing(trace):
                 part = specialise(self.graph, open_types, given, by_value=by_value, strict=o.strict, guards=o.guards)
                 if part.rest is not None or part.hosts or part.known or not part.plan.lasting:
+                    self.failure = f"{next(iter(part.behind), 'an output')} needs values of a run"
                     return None
                 plan = part.plan if o.machine is None else layouts.choose_at(part.plan, o.machine, trace.sizes)
                 plan = share_numbers(fuse(plan)) if o.fusion else plan
-                if not trace.sizes or size_names(trace.pinned) & extents.keys():
+                pinned = size_names(trace.pinned) & extents.keys()
+                if not trace.sizes or pinned:
+                    self.failure = f"the size {', '.join(sorted(pinned))} is needed as a number" if pinned else self.failure
                     return None  # no other extents have it
                 points = size_samples.points(trace.sizes, o.typical, trace.met)
                 # programs may be the same for others where the plan is one of few sizes
@@ -138,7 +143,8 @@ class OpenGraph:
                 return open_plans.compiled(plan, trace, o.kernels, o.licence, points, self._tell(plan))
         except NeedsValue:
             raise
-        except FAILURES:
+        except FAILURES as e:
+            self.failure = str(e).partition("\n")[0]
             return None
         finally:
             trace.closed = True

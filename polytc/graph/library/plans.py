@@ -69,8 +69,7 @@ class Found:
 
 def whole(part: Part) -> Plan:
     """The plan of a model that asks nothing of a run. Raises E621 where there is none."""
-    if part.hosts or part.rest is not None:
-        late = [h.label for h in part.hosts] + [n.label for n in (part.rest.nodes if part.rest is not None else ())]
+    if late := part.behind:
         raise fail("E621", f"{late[0]} needs polytc in the run", kind=ModelError, notes=[
             "shapes or branches that depend on the data, and nodes of the fallback, cannot be compiled ahead of time",
             *(f"so does {name}" for name in late[1:9])])
@@ -123,8 +122,13 @@ class Planner:
             serve.append(Guards(tuple(point), made.guards))
             if len(found) > MOST:
                 raise fail("E621", f"the code would have more than {MOST} parts for these sizes", kind=ModelError,
-                           notes=[*_reasons(self.kernels), "declare smaller ranges, or compile for fixed sizes"])
+                           notes=[*self._reasons(), "declare smaller ranges, or compile for fixed sizes"])
         return found
+
+    def _reasons(self) -> list[str]:
+        """Why there is no code for all sizes."""
+        alone = [f"{name} has code for given sizes only: {why}" for name, why in list(self.kernels.fixed.items())[:4]]
+        return [*alone, *filter(None, [self._open.failure])]
 
     def _at(self, types: Mapping[str, Array | None], point: Sizes) -> Found:
         """The plan for some sizes, and for as many others as may be."""
@@ -152,10 +156,6 @@ def _size(name: str) -> Terms:
 
 def _is(name: str, value: int) -> Guard:
     return add(_size(name), constant(-value)), "=="
-
-
-def _reasons(kernels: OpenKernels) -> list[str]:
-    return [f"{name} has code for given sizes only: {why}" for name, why in list(kernels.fixed.items())[:4]]
 
 
 def points(sizes: Sequence[OpenSize]) -> Iterator[Sizes]:

@@ -32,3 +32,8 @@ class Part:
     late: frozenset[str] = frozenset()
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
     ahead: Mapping[str, Array] | None = None
+
+    @property
+    def behind(self) -> list[str]:
+        """Labels of what runs, or becomes a plan, behind the plan."""
+        return [h.label for h in self.hosts] + [n.label for n in (self.rest.nodes if self.rest is not None else ())]

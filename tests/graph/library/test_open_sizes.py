@@ -186,6 +186,17 @@ def test_random_models_that_compute_with_shapes(seed: int, tmp_path: Path) -> No
     library.close()
 
 
+@pytest.mark.parametrize(("node", "why"), [
+    ("ConvTranspose <strides = [2]> (x, w)", "ConvTranspose node that computes 'y'"),
+    ("CumSum (x, axis)", "the size n is needed as a number")])
+def test_a_model_of_which_each_size_makes_other_programs(tmp_path: Path, node: str, why: str) -> None:
+    made = parsed(f"g (float[1, 4, n] x) => (float[1, k, m] y) {{ y = {node} }}", {"w": array(4, 3, 4), "axis": np.int64(2)})
+    with pytest.raises(ModelError, match="more than 32 parts") as caught:
+        ahead.export(polytc.load_onnx(made), tmp_path, sizes={"n": 99})
+    assert why in str(caught.value)
+    assert ahead.export(polytc.load_onnx(made), tmp_path, sizes={"n": (7, 9)}).code.exists()
+
+
 @pytest.mark.parametrize(("options", "part"), [
     ({"sizes": {"batch": 2}}, "no fixed type and shape"),
     ({"sizes": {"batch": 2, "seq": 3, "k": 4}}, "no input has a size 'k'"),
