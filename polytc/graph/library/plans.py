@@ -69,7 +69,8 @@ class Found:
 
 def whole(part: Part) -> Plan:
     """The plan of a model that asks nothing of a run. Raises E621 where there is none."""
-    if late := part.behind:
+    if part.hosts or part.rest is not None:
+        late = part.behind or ["an output"]
         raise fail("E621", f"{late[0]} needs polytc in the run", kind=ModelError, notes=[
             "shapes or branches that depend on the data, and nodes of the fallback, cannot be compiled ahead of time",
             *(f"so does {name}" for name in late[1:9])])
