@@ -191,6 +191,35 @@ def test_words_of_isl_in_any_case_are_names_of_sizes(size: str) -> None:
         assert np.array_equal(double(np.arange(n, dtype="f4")), 2 * np.arange(n))
 
 
+@pytest.mark.parametrize("target", ["cpu", "interp"])
+@pytest.mark.parametrize("sizes", ["x0 x1 x2", "x1 x0 k_lane", "c0 c1 c2", "i_block j_block k0", "t b u", "j_tile i_tile acc"])
+def test_sizes_may_be_called_as_indices_of_rewrites_are(sizes: str, target: str) -> None:
+    """A padded copy, partial sums for lanes, loops of isl: each has indices of its own."""
+    first, second, third = sizes.split()
+    op = polytc.compile(f"def f(X[{first},{second}], W[{third}]) -> (Y) {{ Z[i,j] += (X[i,j+k-1] else 0)*W[k] "
+                        f"where i in 0:{first}, j in 0:{second}\nY[i] += Z[i,j] }}", target, symbolic=True)
+    rng = np.random.default_rng(0)
+    for m, n, k in ((3, 150, 64), (2, 9, 40)):
+        x, w = rng.random((m, n), dtype=np.float32), rng.random(k, dtype=np.float32)
+        padded = np.pad(x, ((0, 0), (1, k)))
+        np.testing.assert_allclose(op(x, w), [np.convolve(row, w[::-1], "valid")[:n].sum() for row in padded], rtol=1e-4)
+
+
+def test_no_index_behind_a_step_is_called_as_a_size() -> None:
+    """For every program of this file, its sizes called as the indices that steps make."""
+    for name in ("padded convolution", "layer", "matrix times vector", "softmax"):
+        case = CASES[name]
+        made = polytc.lower(case.text, shapes=case.shapes, dtypes=case.dtypes)
+        indices = sorted({i for s in made.rewritten.statements for i in s.indices} | {"x0", "x1"})
+        for k in range(len(indices)):
+            called = {n: indices[(k + place) % len(indices)] for place, n in enumerate(case.names)}
+            if len(set(called.values())) < len(called) or "def" in case.text:
+                continue
+            shapes = {t: tuple(called[d] if isinstance(d, str) else d for d in shape) for t, shape in case.shapes.items()}
+            low = polytc.lower(case.text, shapes=shapes, dtypes=case.dtypes)
+            assert not {i for s in low.rewritten.statements for i in s.indices} & set(called.values())
+
+
 def test_opencl_text_for_gpus_has_an_exact_grid() -> None:
     low = polytc.lower("C[i,j] = A[i,j] + b[j]", "opencl", shapes={"A": ("M", "N"), "b": ("N",)})
     (launch,) = low.source.launches

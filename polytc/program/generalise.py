@@ -20,6 +20,7 @@ from polytc.errors import CompileError, Span
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Quotient
 from polytc.program.domain import holds
+from polytc.program.names import indices_beside_sizes
 from polytc.program.sizes import Size, at, representative, specialised
 
 NEAR = (1, 2, 3, 7)
@@ -112,13 +113,13 @@ def _fitted(build: Callable[[Mapping[str, int]], pr.Program], base: Mapping[str,
     if still:
         raise NotGeneral(f"no other {still[0]} than {base[still[0]]} is allowed beside the other sizes")
     result: pr.Program = _merged(tuple(programs), _Samples(tuple(points), tuple(base)))
-    return replace(result, sizes=tuple(base))
+    return indices_beside_sizes(replace(result, sizes=tuple(base)))
 
 
 def fitted(programs: Sequence[pr.Program], points: Sequence[Mapping[str, int]]) -> pr.Program:
     """The program that `programs` are for the sizes at `points`, the first one the representative. Raises NotGeneral."""
     result: pr.Program = _merged(tuple(programs), _Samples(tuple(points), tuple(points[0])))
-    return replace(result, sizes=tuple(points[0]))
+    return indices_beside_sizes(replace(result, sizes=tuple(points[0])))
 
 
 def formula(numbers: tuple[int, ...], points: Sequence[Mapping[str, int]]) -> int:
@@ -214,7 +215,7 @@ def agrees(general: Any, other: Any, sizes: Mapping[str, int]) -> bool:
     if isinstance(general, Span):
         return True
     if isinstance(general, pr.Program):
-        other = replace(other, sizes=general.sizes)
+        other = indices_beside_sizes(replace(other, sizes=general.sizes))
     if isinstance(general, pr.Statement) and general.where:
         general = _narrowed(general, sizes)
     if is_dataclass(general):

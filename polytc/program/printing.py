@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
-from polytc.program.names import claim
+from polytc.program.names import claim, with_indices
 from polytc.program.scalars import BOOL, I64, DType
 from polytc.program.sizes import Size, Undecided
 from polytc.program.type_promotion import TypeProblem, Value
@@ -187,15 +187,5 @@ def _readable(p: pr.Program) -> pr.Program:
     indices = {i for s in p.statements for i in s.indices}
     taken = tensors | indices | _WORDS
     names = {i: claim(f"{i}_", taken) for i in sorted(indices & (tensors | _WORDS))}
-    statements = tuple(_renamed(s, names) for s in p.statements) if names else p.statements
+    statements = tuple(with_indices(s, names) for s in p.statements) if names else p.statements
     return replace(p, name=name, statements=statements)
-
-
-def _renamed(s: pr.Statement, names: dict[str, str]) -> pr.Statement:
-    """The statement with other names for indices."""
-    new: dict[str, pr.Expr] = {old: pr.Index(name) for old, name in names.items()}
-    return replace(s, subscripts=tuple(pr.substitute(e, new) for e in s.subscripts), value=pr.substitute(s.value, new),
-                   ranges=tuple(replace(r, index=names.get(r.index, r.index)) for r in s.ranges),
-                   where=tuple(pr.substitute(c, new) for c in s.where),
-                   bounds=tuple(pr.Bound(names.get(b.index, b.index), pr.substitute(b.lower, new), pr.substitute(b.upper, new))
-                                for b in s.bounds))

@@ -219,23 +219,24 @@ def _depth(atom: Atom) -> int:
 
 def representative(thing: Any) -> Any:
     """A number, or any value made of tuples and dataclasses, with the numbers that stand for its Sizes."""
-    return _mapped(thing, int)
+    return mapped(thing, int)
 
 
 def specialised(thing: Any, sizes: Mapping[str, int]) -> Any:
     """A value made of tuples and dataclasses for given sizes."""
-    return _mapped(thing, lambda n: affine.at(n.form, sizes))
+    return mapped(thing, lambda n: affine.at(n.form, sizes))
 
 
-def _mapped(thing: Any, number: Callable[[Size], int]) -> Any:
+def mapped(thing: Any, number: Callable[[Size], int]) -> Any:
+    """A value made of tuples and dataclasses with other numbers for its Sizes."""
     if isinstance(thing, Size):
         return number(thing)
     if isinstance(thing, tuple):
-        made = tuple(_mapped(x, number) for x in thing)
+        made = tuple(mapped(x, number) for x in thing)
         return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
     if is_dataclass(thing) and not isinstance(thing, type):
         old = [getattr(thing, f.name) for f in fields(thing)]
-        new = [_mapped(x, number) for x in old]
+        new = [mapped(x, number) for x in old]
         changed = any(a is not b for a, b in zip(new, old, strict=True))
         return type(thing)(**dict(zip((f.name for f in fields(thing)), new, strict=True))) if changed else thing
     return thing

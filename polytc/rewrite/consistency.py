@@ -8,7 +8,8 @@ from polytc.program.scalars import BOOL
 
 def consistent(program: pr.Program) -> pr.Program:
     """The program. Raises AssertionError where names are not unique, a tensor or an index is not declared, an access has
-    another rank or type than its tensor, a condition is no condition, or the statements of a loop are no neighbours."""
+    another rank or type than its tensor, an index is called as an open size is, a condition is no condition, or the statements
+    of a loop are no neighbours."""
     tensors = {t.name: t for t in program.tensors}
     _unique([t.name for t in program.tensors], "tensors")
     _unique([s.name for s in program.statements], "statements")
@@ -18,6 +19,7 @@ def consistent(program: pr.Program) -> pr.Program:
         assert len(t.shape) == len(t.lower), f"{t.name} has {len(t.shape)} extents and {len(t.lower)} beginnings"
     for s in program.statements:
         _statement(s, tensors)
+        assert not set(s.indices) & set(program.sizes), f"{s.name} has an index that is called as a size is"
     left = list[str]()
     for before, s in zip((None, *program.statements), program.statements, strict=False):
         gone = [label for label in (before.loops if before is not None else ()) if label not in s.loops]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from polytc import decisions
 from polytc.machine import Machine
+from polytc.program.names import indices_beside_sizes
 from polytc.program.program import Program
 from polytc.program.sizes import Undecided
 from polytc.rewrite.changes import changes
@@ -103,7 +104,7 @@ def _done(program: Program, machine: Machine, step: Step, watch: Watch | None, g
 
     def compute() -> Program:
         taken.append(step.given(program, machine, given))
-        return step.applied(program, taken[-1]) if taken[-1] is not None else program
+        return indices_beside_sizes(step.applied(program, taken[-1])) if taken[-1] is not None else program
     try:
         made = watch(step.name, compute) if watch is not None else compute()
     except Undecided as size:

@@ -75,7 +75,7 @@ STEPS: tuple[Step, ...] = (
          needs=(STRAIGHT,), open_sizes=True,
          choice=widening.Widened, fits=widening.fits, options=independent(widening.options)),
     Step("winograd", "convolutions with fewer products", winograd.rewrite, winograd.decide, kinds=CPU,
-         needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT),
+         needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT), open_sizes=True,
          choice=winograd.Tiles, fits=winograd.fits, options=independent(winograd.options)),
     Step("inline", "temporaries are computed where they are read", unconditional(inline.inline), needs=(STRAIGHT,),
          open_sizes=True),

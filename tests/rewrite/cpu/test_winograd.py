@@ -1,5 +1,6 @@
 """Winograd's convolutions against sums in f64: shapes, paddings, orders of indices, batches, groups, blocks of tiles."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,7 +14,10 @@ from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
 from polytc.machine import AVX512
 from polytc.program import program as pr
+from polytc.program.generalise import generalise, numeric
+from polytc.program.names import indices_beside_sizes
 from polytc.program.program import Program
+from polytc.program.sizes import specialised
 from polytc.rewrite.cpu.winograd import choice, convolution, winograd_text
 from polytc.rewrite.cpu.winograd.cook_toom import correlation
 from polytc.stages import build
@@ -24,7 +28,8 @@ PLAIN = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:{H}
 
 
 def rewritten(program: Program, results: int, block: int | None = None) -> Program:
-    return convolution.rewrite(program, lambda c: convolution.Choice(results, block or c.tiles(results)))
+    found = {s.name: c for s in program.statements if (c := convolution.recognise(program, s)) is not None}
+    return convolution.rewrite(program, {n: convolution.Choice(results, block or c.tiles(results)) for n, c in found.items()})
 
 
 def sums(x: np.ndarray, w: np.ndarray, before: tuple[int, int], out: tuple[int, int], groups: int = 1) -> np.ndarray:
@@ -338,3 +343,38 @@ def test_two_batch_indices() -> None:
     program = build(PLAIN.format(H=6, W=6).replace("[n,", "[a,n,"), {"X": x.shape, "W": w.shape})
     expected = np.stack([sums(image, w, (1, 1), (6, 6)) for image in x])
     close(evaluate(rewritten(program, 4), {"X": x, "W": w})["O"], expected)
+
+
+@pytest.mark.parametrize("block", [None, 3])
+def test_an_open_batch_has_blocks_of_one_image(block: int | None) -> None:
+    """Extents are formulas, here N + 1 of N + 2 images that are there; the size is called as an index of the stages is."""
+    text = PLAIN.format(H=9, W=7).replace("X[n,", "X[n+1,").replace("h in", "n in 0:{N}, h in")
+
+    def at(sizes: Mapping[str, int]) -> Program:
+        n = sizes["n0"] + 1
+        return build(text.replace("{N}", str(n)), {"X": (n + 1, 4, 9, 7), "W": (5, 4, 3, 3)})
+    program = generalise(at, {"n0": 4})
+    made = indices_beside_sizes(rewritten(program, 4, block))
+    assert made.sizes == ("n0",)
+    w = random(5, 4, 3, 3)
+    for n in (1, 2, 6):
+        x = random(n + 2, 4, 9, 7)
+        fixed = replace(specialised(made, {"n0": n}), sizes=())
+        close(evaluate(fixed, {"X": x, "W": w})["O"], sums(x[1:], w, (1, 1), (9, 7)))
+
+
+def test_images_of_open_extents_keep_their_sums() -> None:
+    """Of a batch any number is fine; tiles of an image are counted when code is made."""
+    program = generalise(lambda sizes: build(PLAIN.format(H=sizes["H"], W=56),
+                                             {"X": (1, 64, sizes["H"], 56), "W": (64, 64, 3, 3)}), {"H": 56})
+    assert convolution.recognise(numeric(program), numeric(program).statement("S1")) is None
+    assert not choice.decide(program, AVX512).choices
+
+
+def test_an_open_batch_is_chosen_for_where_it_pays() -> None:
+    def at(sizes: Mapping[str, int]) -> Program:
+        made = build(PLAIN.format(H=28, W=28), {"X": (sizes["N"], 64, 28, 28), "W": (64, 64, 3, 3)})
+        return replace(made, constants=("W",))
+    program = generalise(at, {"N": 4})
+    low = lower_program(program, LLVMTarget(AVX512))
+    assert "winograd S1: results=4" in str(low.decisions)

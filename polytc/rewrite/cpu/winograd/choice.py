@@ -14,6 +14,7 @@ from math import prod
 
 from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
+from polytc.program.generalise import numeric
 from polytc.rewrite.cpu.winograd import convolution as winograd
 from polytc.rewrite.cpu.winograd.convolution import TAPS, Choice, Convolution
 from polytc.rewrite.step import Decision, Option, Reasons
@@ -40,7 +41,8 @@ class Tiles:
 
 
 def decide(program: pr.Program, machine: Machine) -> Decision:
-    """The convolutions that take fewer cycles in Winograd's way."""
+    """The convolutions that take fewer cycles in Winograd's way; of open sizes, for the typical ones."""
+    program = numeric(program)
     fixed, chosen, why = hoist.constants(program), list[Tiles](), Reasons()
     for s in program.statements:
         convolution = winograd.recognise(program, s)
@@ -52,6 +54,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
 
 def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each convolution, the sums as written and the tiles that are tried."""
+    program = numeric(program)
     fixed, places = hoist.constants(program), list[list[Option]]()
     for s in program.statements:
         found = winograd.recognise(program, s)
@@ -64,12 +67,12 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
 
 def rewrite(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the chosen convolutions in Winograd's way."""
-    chosen = {tiles.statement: Choice(tiles.results, tiles.block) for tiles in decision.choices}
-    return winograd.rewrite(program, lambda convolution: chosen.get(convolution.statement.name))
+    return winograd.rewrite(program, {tiles.statement: Choice(tiles.results, tiles.block) for tiles in decision.choices})
 
 
 def fits(program: pr.Program, machine: Machine, tiles: Tiles) -> str:
     """Why a statement cannot be computed in such tiles; '' if it can."""
+    program = numeric(program)
     convolution = winograd.recognise(program, program.statement(tiles.statement))
     if convolution is None:
         return f"{tiles.statement} is no convolution of f32 with {TAPS} x {TAPS} taps and stride 1"
@@ -124,7 +127,9 @@ def time(convolution: Convolution, choice: Choice, constant: bool, machine: Mach
     """With these tiles and blocks."""
     lanes, groups, costs = machine.lanes(4), _count(convolution.groups), machine.costs.copies
     channels, filters = _count(convolution.channels), _count(convolution.filters)
-    points, blocks = (choice.results + TAPS - 1) ** 2, -(-convolution.tiles(choice.results) // choice.block)
+    points = (choice.results + TAPS - 1) ** 2
+    images = _count(convolution.batch) if convolution.apart else 1
+    blocks = images * -(-convolution.tiles(choice.results) // choice.block)
     weights = points * channels * filters * groups
     products = estimates.arithmetic(machine, points * groups * _product(choice.block, filters, channels, machine))
     streamed = estimates.streamed(machine, 4 * weights)

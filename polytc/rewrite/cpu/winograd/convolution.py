@@ -22,7 +22,7 @@ or NaN spreads to the results of its whole tile (docs/accuracy.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -30,9 +30,11 @@ from math import prod
 from polytc.lang.building import build
 from polytc.program import program as pr
 from polytc.program.affine import Linear, interval
+from polytc.program.generalise import fitted
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import F32
+from polytc.program.sizes import Size, mapped, specialised
 from polytc.rewrite.cpu.winograd import winograd_text
 from polytc.rewrite.cpu.winograd.winograd_text import Layout, Window
 
@@ -55,9 +57,15 @@ class Convolution:
     channels: tuple[pr.Range, ...]
     filters: tuple[pr.Range, ...]
 
+    @property
+    def apart(self) -> bool:
+        """Are blocks of tiles of one image each? They are where it is open how many images there are."""
+        return any(r.typical or isinstance(r.extent, Size) for r in self.batch)
+
     def tiles(self, results: int) -> int:
-        """Tiles of results x results elements that cover the result, of all batches."""
-        return prod(r.extent for r in self.batch) * prod(-(-w.place.extent // results) for w in self.windows)
+        """Tiles of results x results elements that cover what blocks are made of: an image, or the results of all batches."""
+        images = 1 if self.apart else prod(r.extent for r in self.batch)
+        return images * prod(-(-w.place.extent // results) for w in self.windows)
 
 
 @dataclass(frozen=True)
@@ -68,13 +76,12 @@ class Choice:
     block: int
 
 
-def rewrite(program: pr.Program, choose: Callable[[Convolution], Choice | None]) -> pr.Program:
-    """The program with the convolutions for which `choose` gives a tile computed in Winograd's way."""
+def rewrite(program: pr.Program, chosen: Mapping[str, Choice]) -> pr.Program:
+    """The program with the convolutions of the chosen statements, by name, computed in Winograd's way."""
     for s in program.statements:
-        convolution = recognise(program, s)
-        choice = choose(convolution) if convolution is not None else None
-        if convolution is not None and choice is not None:
-            program = _applied(program, convolution, choice)
+        convolution = recognise(program, s) if s.name in chosen else None
+        if convolution is not None:
+            program = _applied(program, convolution, chosen[s.name])
     return program
 
 
@@ -117,6 +124,8 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     batch, groups, channels, filters = (tuple(kinds.pop(key, ())) for key in _KINDS)
     if kinds or not channels or not filters:
         return None
+    if any(r.typical for r in (*groups, *channels, *filters, *(w.place for w in windows))):
+        return None  # tiles are counted while code is made
     alone = {form.index for form in image}
     channels = tuple(sorted(channels, key=lambda r: r.index in alone))  # vectors run along the last ones, not along taps
     return Convolution(s, data, weights, (windows[0], windows[1]), batch, groups, channels, filters)
@@ -166,9 +175,9 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
                for w in convolution.windows]
     layout = Layout(convolution.data, (shape[sliding[0]], shape[sliding[1]]), convolution.weights, convolution.windows,
                     convolution.batch, convolution.groups, convolution.channels, convolution.filters, choice.results,
-                    choice.block)
+                    choice.block, convolution.apart)
     data, weights = program.tensor(convolution.data.tensor), program.tensor(convolution.weights.tensor)
-    stages = _stages(winograd_text.stages(layout), data.shape, weights.shape, tuple(winograd_text.sizes(layout).items()))
+    stages = _stages(layout, data.shape, weights.shape)
     names = {"X": data.name, "W": weights.name}
     taken = {t.name for t in program.tensors}
     names |= {t.name: fresh(f"{s.target}_{t.name}", taken) for t in stages.tensors if t.name not in names}
@@ -191,8 +200,26 @@ def _contains(e: pr.Expr, index: str) -> bool:
     return pr.Index(index) in pr.walk(e)
 
 
+def _stages(layout: Layout, data: tuple[int, ...], weights: tuple[int, ...]) -> pr.Program:
+    """The program of the stages. Text is built for numbers: where some are open it is built for several, of which the extents
+    are formulas, as nothing else in the stages depends on them."""
+    numbers = (data, tuple(r.extent for r in layout.batch))
+    given = tuple(dict.fromkeys(n for row in numbers for n in row if isinstance(n, Size)))
+    if not given:
+        return _built(winograd_text.stages(layout), data, weights, tuple(winograd_text.sizes(layout).items()))
+    names = [f"size{k}" for k in range(len(given))]
+    points = [{n: 2 + move * (n == moved) for n in names} for move in range(4) for moved in names[:None if move else 1]]
+
+    def at(point: Mapping[str, int]) -> pr.Program:
+        number = {n: point[name] for n, name in zip(given, names)}
+        fixed = mapped(layout, number.__getitem__)
+        return _built(winograd_text.stages(fixed), mapped(data, number.__getitem__), weights,
+                      tuple(winograd_text.sizes(fixed).items()))
+    return specialised(fitted([at(p) for p in points], points), dict(zip(names, given)))
+
+
 @lru_cache(maxsize=256)
-def _stages(text: str, data: tuple[int, ...], weights: tuple[int, ...], sizes: tuple[tuple[str, int], ...]) -> pr.Program:
+def _built(text: str, data: tuple[int, ...], weights: tuple[int, ...], sizes: tuple[tuple[str, int], ...]) -> pr.Program:
     """The program of the stages; equal convolutions of a model share it."""
     return build(text, {"X": data, "W": weights}, scalars=dict(sizes))
 

@@ -46,7 +46,8 @@ class Window:
 @dataclass(frozen=True)
 class Layout:
     """What the text depends on: the two reads, the extents of the data along the windows, the roles of the indices (see
-    winograd.Convolution), results of a tile in each dimension, tiles of a block."""
+    winograd.Convolution), results of a tile in each dimension, tiles of a block; apart: blocks are of one image each, not
+    of the tiles of all images in a row, so that nothing but extents depends on how many images there are."""
 
     data: pr.Read
     extents: tuple[int, int]
@@ -58,6 +59,12 @@ class Layout:
     filters: tuple[pr.Range, ...]
     results: int
     block: int
+    apart: bool = False
+
+    @property
+    def joined(self) -> tuple[pr.Range, ...]:
+        """The batch whose tiles are numbered in a row."""
+        return () if self.apart else self.batch
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -67,7 +74,7 @@ class Layout:
 
     @property
     def blocks(self) -> int:
-        return -(-prod(r.extent for r in self.batch) * prod(self.grid) // self.block)
+        return -(-prod(r.extent for r in self.joined) * prod(self.grid) // self.block)
 
     @property
     def result(self) -> tuple[pr.Expr, ...]:
@@ -99,7 +106,7 @@ def sizes(layout: Layout) -> dict[str, int]:
         found |= {f"{name}_from": low, f"{name}_to": high}
     found |= {f"{name}s": r.extent for name, r in _roles(layout, "ngcm")}
     found |= {f"{name}s": w.place.extent for name, w in zip("yx", layout.windows, strict=True)}
-    return found | ({"room": _batches(layout)[0]} if layout.batch else {})
+    return found | ({"room": _batches(layout)[0]} if layout.joined else {})
 
 
 # ---- stages
@@ -133,13 +140,13 @@ def _zero(cells: list[str], bounds: dict[str, tuple[str, str]]) -> str:
 
 def _cells(layout: Layout) -> tuple[str, ...]:
     """Extents of P, by name."""
-    batch = ("room", *_extents(layout, "n")[1:]) if layout.batch else ()
+    batch = ("room", *_extents(layout, "n")[1:]) if layout.joined else _extents(layout, "n")
     return *batch, "rows", "columns", *_extents(layout, "gc")
 
 
 def _data(layout: Layout) -> dict[str, tuple[int, int]]:
     """Where in P there is data, in the dimensions that are padded."""
-    found = {name: (0, r.extent) for name, r in _roles(layout, "n")[:1]}
+    found = {name: (0, r.extent) for name, r in _roles(layout, "n")[:1] if layout.joined}
     places = _places(layout, layout.windows[0].tap.extent - 1)
     for name, window, extent, upper in zip("yx", layout.windows, layout.extents, places, strict=True):
         low = min(max(0, -window.start), upper)
@@ -277,11 +284,12 @@ def _bounds(ranges: dict[str, tuple[str, str]]) -> str:
 
 
 def _block_names(layout: Layout) -> tuple[str, ...]:
-    return ("b",) if layout.blocks > 1 else ()
+    return (*(_names(layout, "n") if layout.apart else ()), *(("b",) if layout.blocks > 1 else ()))
 
 
 def _block_extents(layout: Layout) -> dict[str, str]:
-    return ({"b": "blocks"} if layout.blocks > 1 else {}) | {"t": "block"}
+    images = dict(zip(_names(layout, "n"), _extents(layout, "n"), strict=True)) if layout.apart else {}
+    return images | ({"b": "blocks"} if layout.blocks > 1 else {}) | {"t": "block"}
 
 
 def _tile(layout: Layout, row: str, column: str) -> tuple[str, ...]:
@@ -289,17 +297,18 @@ def _tile(layout: Layout, row: str, column: str) -> tuple[str, ...]:
     number = "(block*b + t)" if layout.blocks > 1 else "t"
     batch: list[str] = []
     above = "area"
-    for extent in reversed(_extents(layout, "n")):
-        last = len(batch) + 1 == len(layout.batch)
+    for extent in reversed(_extents(layout, "n")[:len(layout.joined)]):
+        last = len(batch) + 1 == len(layout.joined)
         batch.insert(0, f"{number}//({above})" if last else f"{number}//({above})%{extent}")
         above += f"*{extent}"
     line = f"{number}//wide%high" if batch else f"{number}//wide"
-    return (*batch, f"{layout.results}*({line}) + {row}", f"{layout.results}*({number}%wide) + {column}")
+    images = _names(layout, "n") if layout.apart else batch
+    return (*images, f"{layout.results}*({line}) + {row}", f"{layout.results}*({number}%wide) + {column}")
 
 
 def _batches(layout: Layout) -> tuple[int, ...]:
     """Extents of the batch dimensions; the first has room for the tiles of a last block that is not full."""
-    extents = tuple(r.extent for r in layout.batch)
+    extents = tuple(r.extent for r in layout.joined)
     if not extents:
         return ()
     return -(-layout.blocks * layout.block // (prod(layout.grid) * prod(extents[1:]))), *extents[1:]
@@ -308,5 +317,5 @@ def _batches(layout: Layout) -> tuple[int, ...]:
 def _places(layout: Layout, more: int) -> tuple[int, int]:
     """Extents of the places, in whole tiles and `more` elements."""
     high, wide = layout.grid
-    rows = high if layout.batch else -(-layout.blocks * layout.block // wide)
+    rows = high if layout.joined else -(-layout.blocks * layout.block // wide)
     return layout.results * rows + more, layout.results * wide + more
