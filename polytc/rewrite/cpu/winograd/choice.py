@@ -33,7 +33,8 @@ GAIN = 0.9
 
 @dataclass(frozen=True)
 class Tiles:
-    """Compute a convolution in tiles of results x results elements, `block` tiles at a time."""
+    """Compute a convolution in tiles of results x results elements, `block` tiles at a time; 0: those of all images, where it
+    is open how many there are."""
 
     statement: str
     results: int
@@ -79,7 +80,9 @@ def fits(program: pr.Program, machine: Machine, tiles: Tiles) -> str:
     if tiles.results not in RESULTS:
         return f"tiles have {' or '.join(map(str, RESULTS))} results a side"
     most = convolution.tiles(tiles.results)
-    return "" if 1 <= tiles.block <= most else f"a block has 1 to {most} tiles"
+    if tiles.block == 0 and not convolution.numbered:
+        return "all images make one block where their number is open, and one size"
+    return "" if 0 <= tiles.block <= most else f"a block has 1 to {most} tiles"
 
 
 def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reasons | None = None) -> Choice | None:
@@ -87,7 +90,7 @@ def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reas
     times = _times(convolution, constant, machine)
     best = min(times, key=lambda choice: times[choice])
     part, why = times[best] / direct_time(convolution, machine).seconds, why or Reasons()
-    told = f"tiles of {best.results} x {best.results} results, {best.block} at a time: {part:.2f} of the time"
+    told = f"tiles of {best.results} x {best.results} results, {best.block or 'all'} at a time: {part:.2f} of the time"
     if part > GAIN:
         why.declines(convolution.statement.name, f"{told}, and digits are worth more")
         return None
@@ -110,7 +113,8 @@ def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[in
     points = results + TAPS - 1
     tile = 4 * groups * (2 * points ** 2 * channels + (points + results) ** 2 * filters)  # of all that is kept for a tile
     fitting = min(LONGEST, machine.second_cache.bytes // tile)
-    return [total, *(n for n in parts if SHORTEST <= n <= fitting and n * outer_fusion.FEWEST <= total)]
+    whole = [0] if convolution.numbered else []
+    return [*whole, total, *(n for n in parts if SHORTEST <= n <= fitting and n * outer_fusion.FEWEST <= total)]
 
 
 def direct_time(convolution: Convolution, machine: Machine) -> Estimate:
@@ -128,13 +132,13 @@ def time(convolution: Convolution, choice: Choice, constant: bool, machine: Mach
     lanes, groups, costs = machine.lanes(4), _count(convolution.groups), machine.costs.copies
     channels, filters = _count(convolution.channels), _count(convolution.filters)
     points = (choice.results + TAPS - 1) ** 2
-    images = _count(convolution.batch) if convolution.apart else 1
-    blocks = images * -(-convolution.tiles(choice.results) // choice.block)
+    images, of_image = _count(convolution.batch) if convolution.apart else 1, convolution.tiles(choice.results)
+    tiles, blocks = (choice.block, images * -(-of_image // choice.block)) if choice.block else (images * of_image, 1)
     weights = points * channels * filters * groups
-    products = estimates.arithmetic(machine, points * groups * _product(choice.block, filters, channels, machine))
+    products = estimates.arithmetic(machine, points * groups * _product(tiles, filters, channels, machine))
     streamed = estimates.streamed(machine, 4 * weights)
     products = streamed if blocks > 1 and streamed.seconds > products.seconds else products
-    vectors = groups * (-(-channels // lanes) + -(-filters // lanes)) * choice.block
+    vectors = groups * (-(-channels // lanes) + -(-filters // lanes)) * tiles
     scratch = vectors * points * lanes
     around = vectors * points * costs.winograd + vectors * choice.results ** 2 * costs.layout
     block = products + estimates.arithmetic(machine, around) + 2 * estimates.streamed(machine, 4 * scratch)

@@ -62,6 +62,11 @@ class Convolution:
         """Are blocks of tiles of one image each? They are where it is open how many images there are."""
         return any(r.typical or isinstance(r.extent, Size) for r in self.batch)
 
+    @property
+    def numbered(self) -> bool:
+        """Can the tiles of all images be numbered in a row where it is open how many images there are?"""
+        return self.apart and not any(r.typical or isinstance(r.extent, Size) for r in self.batch[1:])
+
     def tiles(self, results: int) -> int:
         """Tiles of results x results elements that cover what blocks are made of: an image, or the results of all batches."""
         images = 1 if self.apart else prod(r.extent for r in self.batch)
@@ -70,7 +75,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Choice:
-    """Compute tiles of results x results elements, `block` tiles at a time."""
+    """Compute tiles of results x results elements, `block` tiles at a time; 0: those of all images, whose number is open."""
 
     results: int
     block: int
@@ -173,9 +178,10 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
     shape = program.tensor(convolution.data.tensor).shape
     sliding = [next(d for d, sub in enumerate(convolution.data.subscripts) if _contains(sub, w.place.index))
                for w in convolution.windows]
+    block = choice.block or convolution.tiles(choice.results)
     layout = Layout(convolution.data, (shape[sliding[0]], shape[sliding[1]]), convolution.weights, convolution.windows,
                     convolution.batch, convolution.groups, convolution.channels, convolution.filters, choice.results,
-                    choice.block, convolution.apart)
+                    block, convolution.apart, choice.block == 0)
     data, weights = program.tensor(convolution.data.tensor), program.tensor(convolution.weights.tensor)
     stages = _stages(layout, data.shape, weights.shape)
     names = {"X": data.name, "W": weights.name}

@@ -47,7 +47,8 @@ class Window:
 class Layout:
     """What the text depends on: the two reads, the extents of the data along the windows, the roles of the indices (see
     winograd.Convolution), results of a tile in each dimension, tiles of a block; apart: blocks are of one image each, not
-    of the tiles of all images in a row, so that nothing but extents depends on how many images there are."""
+    of the tiles of all images in a row, so that nothing but extents depends on how many images there are; whole: the products
+    are of all tiles of all images at once, where blocks are apart."""
 
     data: pr.Read
     extents: tuple[int, int]
@@ -60,6 +61,7 @@ class Layout:
     results: int
     block: int
     apart: bool = False
+    whole: bool = False
 
     @property
     def joined(self) -> tuple[pr.Range, ...]:
@@ -159,7 +161,7 @@ def _inputs(layout: Layout, matrices: Correlation) -> list[str]:
     n, gc = matrices.points, _names(layout, "gc")
     g, c = _names(layout, "g"), _names(layout, "c")
     inner = _block_extents(layout) | dict(zip(gc, _extents(layout, "gc"), strict=True))
-    b = _block_names(layout)
+    b, (row, tile) = _block_names(layout), _product_row(layout)
 
     def data(u: int) -> str:
         return f"P[{', '.join((*_tile(layout, str(u), 'v'), *gc))}]"
@@ -171,8 +173,8 @@ def _inputs(layout: Layout, matrices: Correlation) -> list[str]:
     columns = _rows(matrices.inputs, half)
     return [*(f"R[{', '.join((*b, str(u), 'v', 't', *gc))}] = {row}{_where({'v': str(n)} | inner)}"
               for u, row in enumerate(rows)),
-            *(f"V[{', '.join((*b, *g, 't', 'u', str(v), *c))}] = {row}{_where({'u': str(n)} | inner)}"
-              for v, row in enumerate(columns))]
+            *(f"V[{', '.join((*row, *g, tile, 'u', str(v), *c))}] = {column}{_where({'u': str(n)} | inner)}"
+              for v, column in enumerate(columns))]
 
 
 def _weights(layout: Layout, matrices: Correlation) -> list[str]:
@@ -200,7 +202,7 @@ def _weights(layout: Layout, matrices: Correlation) -> list[str]:
 
 
 def _products(layout: Layout) -> str:
-    b, g, c, m = _block_names(layout), _names(layout, "g"), _names(layout, "c"), _names(layout, "m")
+    b, g, c, m = _product_row(layout)[0], _names(layout, "g"), _names(layout, "c"), _names(layout, "m")
     result, data, weights = (*b, *g, "u", "v", "t", *m), (*b, *g, "t", "u", "v", *c), (*g, "u", "v", *c, *m)
     return f"Q[{', '.join(result)}] += V[{', '.join(data)}] * U[{', '.join(weights)}]"
 
@@ -208,18 +210,19 @@ def _products(layout: Layout) -> str:
 def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
     """N, Y and Z: the two transforms of the products, and the result."""
     b, g, m = _block_names(layout), _names(layout, "g"), _names(layout, "m")
+    row, tile = _product_row(layout)
     inner = _block_extents(layout) | dict(zip((*g, *m), _extents(layout, "gm"), strict=True))
 
     def product(u: int) -> str:
-        return f"Q[{', '.join((*b, *g, str(u), 'v', 't', *m))}]"
+        return f"Q[{', '.join((*row, *g, str(u), 'v', tile, *m))}]"
 
     def half(v: int) -> str:
         return f"N[{', '.join((*b, *g, 't', 'i', str(v), *m))}]"
 
-    return [*(f"N[{', '.join((*b, *g, 't', str(i), 'v', *m))}] = {row}{_where({'v': str(matrices.points)} | inner)}"
-              for i, row in enumerate(_rows(matrices.output, product))),
-            *(f"Y[{', '.join((*_tile(layout, 'i', str(j)), *g, *m))}] = {row}{_where({'i': str(matrices.results)} | inner)}"
-              for j, row in enumerate(_rows(matrices.output, half))),
+    return [*(f"N[{', '.join((*b, *g, 't', str(i), 'v', *m))}] = {sums}{_where({'v': str(matrices.points)} | inner)}"
+              for i, sums in enumerate(_rows(matrices.output, product))),
+            *(f"Y[{', '.join((*_tile(layout, 'i', str(j)), *g, *m))}] = {sums}{_where({'i': str(matrices.results)} | inner)}"
+              for j, sums in enumerate(_rows(matrices.output, half))),
             _cut(layout)]
 
 
@@ -285,6 +288,16 @@ def _bounds(ranges: dict[str, tuple[str, str]]) -> str:
 
 def _block_names(layout: Layout) -> tuple[str, ...]:
     return (*(_names(layout, "n") if layout.apart else ()), *(("b",) if layout.blocks > 1 else ()))
+
+
+def _product_row(layout: Layout) -> tuple[tuple[str, ...], str]:
+    """Names of blocks and the number of a tile in them, as products have them: tile t of a block."""
+    if not layout.whole:
+        return _block_names(layout), "t"
+    number = "0"
+    for name, extent in zip(_names(layout, "n"), _extents(layout, "n"), strict=True):
+        number = name if number == "0" else f"({number})*{extent} + {name}"
+    return (), f"({number})*area + t"
 
 
 def _block_extents(layout: Layout) -> dict[str, str]:
