@@ -55,19 +55,19 @@ def names(part: str, every: int, only: str) -> list[str]:
 
 def found(part: str, chosen: list[str], machines: list[str], timeout: float = 300, until: float = float("inf"),
           arguments: Sequence[str] = ()) -> Iterator[Found]:
-    """What is found, one by one, until that time. arguments: further ones of the script."""
+    """What is found, one by one, until that time; nothing of what is refused. arguments: further ones of the script."""
     for machine in machines:
         with tempfile.TemporaryDirectory() as folder:
             environment = {**drivers.environment("oclgrind", Path(folder)), "POLYTC_CACHE_DIR": f"{folder}/cache",
-                           "OCLGRIND_UNINITIALIZED": "1"}
+                           "OCLGRIND_UNINITIALIZED": "1", "OCLGRIND_NUM_THREADS": "1"}
             child = onnx_suite.Child([sys.executable, str(SCRIPTS[part]), machine, *arguments], timeout, environment)
             try:
                 for name in chosen:
                     if time.monotonic() > until:
                         break
                     outcome = child.run(name)
-                    reason = "" if REFUSED.search(outcome.native) else outcome.native
-                    yield Found(part, name, machine, reason, outcome.seconds)
+                    if not REFUSED.search(outcome.native):
+                        yield Found(part, name, machine, outcome.native, outcome.seconds)
             finally:
                 child.stop()
 

@@ -15,8 +15,8 @@ import polytc.backend
 from tests.races import serving
 
 
-def prepare() -> Callable[[str], str]:
-    tests = onnx_suite.tests_by(polytc.backend.native, "opencl", machine=serving.machine(sys.argv[1]))
+def prepare(target: str) -> Callable[[str], str]:
+    tests = onnx_suite.tests_by(polytc.backend.native, target, machine=serving.machine(sys.argv[1]))
     return lambda name: onnx_suite.attempt(tests[name])
 
 
