@@ -26,7 +26,7 @@ import time
 import unittest
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -127,8 +127,8 @@ def _nodes(graph: onnx.GraphProto) -> Iterable[onnx.NodeProto]:
 
 # ---- a child
 
-def tests_by(backend: polytc.backend.Backend, target: str) -> dict[str, Callable[[], None]]:
-    """The tests as functions that raise if they fail, on one thread."""
+def tests_by(backend: polytc.backend.Backend, target: str, **compiled: Any) -> dict[str, Callable[[], None]]:
+    """The tests as functions that raise if they fail, on one thread. compiled: further options of `Graph.compile`."""
     class Here:
         """What the runner asks for."""
 
@@ -138,7 +138,7 @@ def tests_by(backend: polytc.backend.Backend, target: str) -> dict[str, Callable
 
         @staticmethod
         def prepare(model: onnx.ModelProto, device: str = "CPU", **options: Any) -> polytc.backend.Prepared:
-            return backend.prepare(model, target.upper(), threads=1)
+            return backend.prepare(model, target.upper(), threads=1, **compiled)
 
     found = {}
     for cases in BackendTest(Here, __name__).test_cases.values():
@@ -176,18 +176,24 @@ def child(target: str) -> None:
         print(json.dumps(asdict(outcome)), file=out, flush=True)
 
 
-class Child:
-    """A process that runs tests, made anew when it dies or hangs."""
+def command(target: str) -> list[str]:
+    """What makes this script a child."""
+    return [sys.executable, __file__, "--child", "--target", target]
 
-    def __init__(self, target: str, timeout: float) -> None:
-        self.command = [sys.executable, __file__, "--child", "--target", target]
+
+class Child:
+    """A process that reads names of tests and writes outcomes, made anew when it dies or hangs. environment: what it sees, None
+    for what this one does."""
+
+    def __init__(self, command: list[str], timeout: float, environment: Mapping[str, str] | None = None) -> None:
+        self.command, self.environment = command, environment
         self.timeout = timeout
         self.process: subprocess.Popen[str] | None = None
 
     def run(self, name: str) -> Outcome:
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                            stderr=subprocess.DEVNULL)
+                                            stderr=subprocess.DEVNULL, env=self.environment)
             assert self.process.stdout is not None
             self.process.stdout.readline()  # READY, after a while: onnx makes all its tests first
         assert self.process.stdin is not None
@@ -205,14 +211,17 @@ class Child:
         return Outcome(name, reason, reason, self.timeout)
 
     def stop(self) -> None:
+        """End the process; `run` makes a new one."""
         if self.process is not None:
             self.process.kill()
+            self.process.wait()
+            self.process = None
 
 
 def outcomes(names: list[str], target: str, workers: int, timeout: float, keep: Callable[[Outcome], None]) -> list[Outcome]:
     """All tests, dealt out among children. keep: is given each outcome when it is known."""
     def share(k: int) -> list[Outcome]:
-        own = Child(target, timeout)
+        own = Child(command(target), timeout)
         found = []
         try:
             for name in names[k::workers]:

@@ -2,6 +2,10 @@
 
 Loop kinds come from the marks above the bands: a mark's band begins at a known schedule depth, and isl names loops by their
 depth (codegen.iterators), so the kind of a loop follows from its name alone, even where loops of one iteration vanish.
+
+isl drops from the ends of a loop what follows from the loops around: items of `i mod 8`, where i is in k+1:8*b+8 and k in
+8*b:8*b+8, begin at k - 8*b + 1. That these are 7 at most no interval of the ends tells, and launches count their items by
+intervals. Where they would count too many, the ends say again what isl knows: max(1, k - 8*b + 1).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import TypeAlias, cast
 import islpy
 
 from polytc.codegen import iterators, loop_names, loops, lower, traverse
+from polytc.codegen.passes import simplify
 from polytc.poly import isl, marks
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
@@ -32,14 +37,45 @@ _SEQUENTIAL = kind("sequential")
 _CHOICE = {islpy.ast_expr_op_type.min: "min", islpy.ast_expr_op_type.max: "max"}
 
 
-_Marked: TypeAlias = tuple[int, tuple[Kind, ...]]
-"""The schedule depth of a marked band, and how its members run."""
+@dataclass(frozen=True)
+class _Member:
+    """A member of the band below a mark. kind: how it runs."""
+
+    kind: Kind
+    mark: islpy.ScheduleNode
+    number: int
+
+    def values(self) -> tuple[int, int] | None:
+        """The smallest and the largest value that it has; None where sizes or isl's budget leave that open."""
+        def ends() -> tuple[islpy.Val, islpy.Val]:
+            band = self.mark.child(0)
+            rows = band.band_get_partial_schedule().get_at(self.number).intersect_domain(band.get_domain())
+            return rows.min_val(), rows.max_val()
+        try:
+            low, high = isl.bounded(self.mark.get_ctx(), isl.BUDGET, ends)
+        except isl.QuotaExceeded:
+            return None
+        return (low.to_python(), high.to_python()) if low.is_int() and high.is_int() else None
+
+
+_Marked: TypeAlias = tuple[int, tuple[_Member, ...]]
+"""The schedule depth of a marked band, and its members."""
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What is known at a place: the members of the marked bands around, by the name of their loops; loops of one iteration, by
+    name; what the loops around lie between."""
+
+    members: dict[str, _Member]
+    values: dict[str, loops.Expr]
+    known: dict[str, simplify.Interval]
 
 
 @dataclass(frozen=True)
 class _Walk:
-    """What the translation of one kernel needs: the statements by isl name, their lowering, how the members of marked bands run
-    (mark text -> (schedule depth, kinds)), and whether instances are to be guarded by the statements' conditions."""
+    """What the translation of one kernel needs: the statements by isl name, their lowering, the members of marked bands
+    (mark text -> (schedule depth, members)), and whether instances are to be guarded by the statements' conditions."""
 
     statements: dict[str, pr.Statement]
     lowering: lower.Lowering
@@ -60,7 +96,7 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
     known = f"{isl.parameters(scop.program)}{{ : {isl.facts(scop.program)} }}"
     build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, known))
     root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(_unshifted(schedule.tree)))
-    whole = _node(root, walk, {}, {isl.name(n): lower.size_variable(n) for n in scop.program.sizes})
+    whole = _node(root, walk, _Around({}, {isl.name(n): lower.size_variable(n) for n in scop.program.sizes}, {}))
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
     return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)))
 
@@ -93,7 +129,8 @@ def _marks(tree: islpy.Schedule) -> dict[str, _Marked]:
     def visit(node: islpy.ScheduleNode) -> None:
         if node.get_type() == islpy.schedule_node_type.mark:
             mark = marks.of(node)
-            found[str(mark)] = (node.get_schedule_depth(), tuple(map(kind, mark.kinds)))
+            members = tuple(_Member(kind(k), node, n) for n, k in enumerate(mark.kinds))
+            found[str(mark)] = node.get_schedule_depth(), members
         for i in range(node.n_children()):
             visit(node.child(i))
 
@@ -101,23 +138,23 @@ def _marks(tree: islpy.Schedule) -> dict[str, _Marked]:
     return found
 
 
-def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[str, Kind], values: dict[str, loops.Expr]) -> loops.Stmt:
-    """kinds: of the loops of the marks above, by name; values: loops of one iteration, by name."""
+def _node(node: islpy.AstNode, walk: _Walk, around: _Around) -> loops.Stmt:
     match node.get_type():
         case islpy.ast_node_type.mark:
-            depth, marked = walk.marks[str(marks.of(node))]
-            named = {iterators.name(depth + i): k for i, k in enumerate(marked)}
-            return _grouped(_node(node.mark_get_node(), walk, kinds | named, values), marked, depth)
+            depth, members = walk.marks[str(marks.of(node))]
+            named = {iterators.name(depth + m.number): m for m in members}
+            inside = _node(node.mark_get_node(), walk, replace(around, members=around.members | named))
+            return _grouped(inside, tuple(m.kind for m in members), depth)
         case islpy.ast_node_type.for_:
-            return _for(node, walk, kinds, values)
+            return _for(node, walk, around)
         case islpy.ast_node_type.if_:
-            other = _node(node.if_get_else_node(), walk, kinds, values) if node.if_has_else_node() else None
-            return loops.If(_condition(node.if_get_cond(), values), _node(node.if_get_then_node(), walk, kinds, values), other)
+            other = _node(node.if_get_else_node(), walk, around) if node.if_has_else_node() else None
+            return loops.If(_condition(node.if_get_cond(), around.values), _node(node.if_get_then_node(), walk, around), other)
         case islpy.ast_node_type.block:
             children = node.block_get_children()
-            return loops.block(*(_node(children.get_at(i), walk, kinds, values) for i in range(children.n_ast_node())))
+            return loops.block(*(_node(children.get_at(i), walk, around) for i in range(children.n_ast_node())))
         case _:
-            return _instance(node.user_get_expr(), walk, values)
+            return _instance(node.user_get_expr(), walk, around.values)
 
 
 def _grouped(s: loops.Stmt, kinds: tuple[Kind, ...], depth: int) -> loops.Stmt:
@@ -138,18 +175,35 @@ def _of(marked: Kind) -> tuple[loops.LoopKind, int]:
     return cast(loops.LoopKind, marked.name), marked.axis or 0
 
 
-def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[str, Kind], values: dict[str, loops.Expr]) -> loops.Stmt:
+def _for(node: islpy.AstNode, walk: _Walk, around: _Around) -> loops.Stmt:
     name = node.for_get_iterator().get_id().get_name()
-    lower_bound = _expr(node.for_get_init(), values)
+    lower_bound = _expr(node.for_get_init(), around.values)
     if node.for_is_degenerate():
-        return _node(node.for_get_body(), walk, kinds, values | {name: lower_bound})
+        return _node(node.for_get_body(), walk, replace(around, values=around.values | {name: lower_bound}))
     step = node.for_get_inc().get_val().to_python()
-    upper = _upper(node.for_get_cond(), name, values)
+    upper = _upper(node.for_get_cond(), name, around.values)
+    member = around.members.get(name)
+    if member is not None and member.kind.name == "thread" and step == 1:
+        lower_bound, upper = _limited(lower_bound, upper, member, around.known)
+    how, axis = _of(member.kind if member is not None else _SEQUENTIAL)
+    empty = loops.For(name, lower_bound, upper, step, loops.Block(()), how, axis)
     first = len(walk.instances)
-    body = _node(node.for_get_body(), walk, kinds, values)
-    how, axis = _of(kinds.get(name, _SEQUENTIAL))
+    body = _node(node.for_get_body(), walk, replace(around, known=around.known | {name: simplify.values(empty, around.known)}))
     title = loop_names.title(name, how, walk.instances[first]) if first < len(walk.instances) else ""
-    return loops.For(name, lower_bound, upper, step, body, how, axis, title)
+    return replace(empty, body=body, title=title)
+
+
+def _limited(lower_bound: loops.Expr, upper: loops.Expr, member: _Member, known: dict[str, simplify.Interval]
+             ) -> tuple[loops.Expr, loops.Expr]:
+    """The ends of a loop over items, with the numbers that these lie between where intervals would tell more items."""
+    low, high = simplify.interval(lower_bound, known)[0], simplify.interval(upper, known)[1]
+    if isinstance(lower_bound, loops.Const) and isinstance(upper, loops.Const) or (values := member.values()) is None:
+        return lower_bound, upper
+    least, most = values
+    if low is not None and high is not None and high - low <= most + 1 - least:
+        return lower_bound, upper
+    return (lower_bound if low is not None and low >= least else loops.Call("max", (lower_bound, loops.const(least)), I64),
+            upper if high is not None and high <= most + 1 else loops.Call("min", (upper, loops.const(most + 1)), I64))
 
 
 def _upper(cond: islpy.AstExpr, name: str, values: dict[str, loops.Expr]) -> loops.Expr:

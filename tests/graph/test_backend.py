@@ -76,7 +76,7 @@ def test_what_counts_as_dense(build) -> None:
 
 
 def test_a_child_that_dies_is_an_outcome(monkeypatch) -> None:
-    own = onnx_suite.Child("evaluate", 60)
+    own = onnx_suite.Child(onnx_suite.command("evaluate"), 60)
     monkeypatch.setattr(own, "command", ["false"])
     assert "ended with 1" in own.run("test_relu").native
 

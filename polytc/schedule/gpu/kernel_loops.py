@@ -32,10 +32,11 @@ MANY = 1 << 30
 
 @dataclass(frozen=True)
 class Plan:
-    """time: estimated, of one iteration of the loops around."""
+    """time: estimated, of one iteration of the loops around; items: of the group along each axis, where it is one group."""
 
     nest: Nest
     time: Estimate
+    items: tuple[int, ...] = ()
 
 
 def phase_time(machine: Machine, instances: float) -> Estimate:
@@ -102,7 +103,7 @@ def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: 
     axes = gpu.items([MANY] * min(2, max(1, _most(tree))), scene.machine)
     inside = _Group(scene, tuple(axes)).of(tree, fixed, around, f"{name}.in")
     rows = tuple((scene.statements[s].name, "0") for s in bands.statements(tree))
-    return Plan(Band(name, (Member(rows, kinds.group(0), coincident=True),), inside.nest), inside.time)
+    return Plan(Band(name, (Member(rows, kinds.group(0), coincident=True),), inside.nest), inside.time, tuple(axes))
 
 
 def _most(tree: Tree) -> int:

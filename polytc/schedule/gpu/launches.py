@@ -35,7 +35,8 @@ from polytc.schedule.tiling.point_loops import Scene
 
 @dataclass(frozen=True)
 class Planned:
-    """What runs a tree. time: estimated, of one iteration of the loops around; parallel: does it hold loops of a launch?"""
+    """What runs a tree. time: estimated, of one iteration of the loops around; parallel: does it hold loops of a launch? how:
+    what was decided, in lines."""
 
     nest: Nest
     time: Estimate
@@ -95,7 +96,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
                      lambda title: LoopMapped(first, by[title]), read,
                      options=lambda: sorted(((t, p.time.seconds) for t, p in found.items()), key=lambda x: x[1]))
     estimates = "; ".join(f"{title} {p.time}" for title, p in found.items())
-    return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, estimated: {estimates}", *notes))
+    return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, estimated: {estimates}", *found[best].how, *notes))
 
 
 HOW = {"the text": "the loops of the text", "isl's scheduler": "the loops of isl's scheduler", "tiles": "wavefronts of tiles"}
@@ -134,7 +135,7 @@ class _Mapping:
             case nest.Sequence():
                 parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.children)]
                 return Planned(nest.Sequence(tuple(p.nest for p in parts)), sum((p.time for p in parts), Estimate()),
-                               any(p.parallel for p in parts))
+                               any(p.parallel for p in parts), tuple(x for p in parts for x in p.how))
             case bands.PermutableBand() if any(loop.coincident for loop in tree.loops):
                 return self.launch(tree, fixed, around, name)
             case bands.PermutableBand():
@@ -160,11 +161,13 @@ class _Mapping:
         if not child.parallel:
             points_ = sum(self.scene.statements[s].points for s in bands.statements(band))
             return Planned(nest.Band(name, members, child.nest), self.time(points_ / around), False)
-        host = Planned(nest.Band(name, members, child.nest), trips * child.time, True)
+        host = Planned(nest.Band(name, members, child.nest), trips * child.time, True, child.how)
         if self.open or bands.has_cut(band):
             return host
         group = kernel_loops.plan(self.scene, band, fixed, around, name)
-        alone = Planned(group.nest, Estimate(launches=self.scene.machine.costs.launches.launch) + group.time, True)
+        shape, most = " x ".join(map(str, group.items)), self.scene.machine.max_work_group or 256
+        how = f"{', '.join(bands.statements(band))} in one group of {shape} items by turns (a group has {most} at most)"
+        alone = Planned(group.nest, Estimate(launches=self.scene.machine.costs.launches.launch) + group.time, True, (how,))
         return min((host, alone), key=lambda p: p.time.seconds)
 
     def tiles(self, tree: Tree, name: str) -> Planned | None:

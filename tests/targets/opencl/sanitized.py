@@ -21,6 +21,7 @@ from polytc.runtime.sized import sized
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import drivers
 from tests.codegen import loop_programs as P
+from tests.schedule.gpu import test_blocked
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
@@ -85,6 +86,18 @@ def steps(target: OpenCLTarget) -> None:
                 np.testing.assert_allclose(given[n], array, rtol=1e-5)
 
 
+def blocked() -> None:
+    """Eliminations by blocks, whose items begin elsewhere in each step."""
+    for text, made, oracle in test_blocked.PROGRAMS.values():
+        given = made(24)
+        program = stages.build(text.replace("BLOCK", "8"), {n: a.shape for n, a in given.items()}, dict.fromkeys(given, "f64"))
+        arrays = {n: a.copy() for n, a in given.items()}
+        low = compiler.lower_program(program, OpenCLTarget())
+        assert "in one group of" in low.schedule.how
+        low.target.load(low.target.build(low.source)).run([arrays[n] for n in program.arrays])
+        np.testing.assert_allclose(*oracle(**given, found=arrays[program.outputs[0]]), rtol=1e-9, atol=1e-9)
+
+
 def main(broken: bool) -> None:
     """Compare each module with numpy; what oclgrind finds goes to its log."""
     drivers.one_thread()
@@ -110,6 +123,7 @@ def main(broken: bool) -> None:
                 np.testing.assert_array_equal(results[n], expected)
     if not broken:
         steps(target)
+        blocked()
     for text, shapes in OPEN if not broken else ():
         _open(text, shapes, {"M": 37, "K": 21, "N": 29})
     beyond = L.Buffer("x", F32, (4,))

@@ -1,0 +1,38 @@
+"""A slice of `python -m tests.races`, and that it sees what it looks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import drivers
+from tests.races import __main__ as campaign
+
+pytestmark = [pytest.mark.opencl, pytest.mark.skipif(not drivers.available("oclgrind"), reason="oclgrind is not here")]
+
+PARTS = {"polybench": ["atax", "gemm", "jacobi-2d", "lu", "trisolv"],
+         "nodes": ["test_conv_with_strides_padding", "test_cumsum_2d_axis_1", "test_softmax_axis_0", "test_top_k"]}
+"""A few of each, of different kinds."""
+
+
+@pytest.mark.parametrize("part", [pytest.param("polybench", marks=pytest.mark.long), "nodes"])
+def test_kernels_have_no_races_and_are_right(part: str) -> None:
+    found = list(campaign.found(part, PARTS[part], ["generic-gpu/16"]))
+    assert [x.name for x in found] == PARTS[part]
+    assert [str(x) for x in found if x.reason] == []
+
+
+def test_kernels_without_barriers_are_found() -> None:
+    (found,) = campaign.found("polybench", ["lu"], ["generic-gpu"], arguments=["broken"])
+    assert "data race" in found.reason
+    assert "A differs" in found.reason
+
+
+@pytest.mark.long
+def test_all_kernels_of_polybench() -> None:
+    chosen = campaign.names("polybench", 1, "")
+    assert [str(x) for x in campaign.found("polybench", chosen, [*campaign.MACHINES]) if x.reason] == []
+
+
+def test_what_runs() -> None:
+    assert len(campaign.names("polybench", 1, "")) == 30
+    assert campaign.names("polybench", 1, "^lu$") == ["lu"]
