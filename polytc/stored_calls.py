@@ -36,7 +36,7 @@ def signature(text: str, entry: str | None) -> Signature:
     try:
         if found is not None:
             name, inputs, outputs, attrs, inouts = found
-            return Signature(name, tuple(Param(*p[:-1], _number(p[-1])) for p in inputs),
+            return Signature(name, tuple(Param(n, kind, dtype, rank, _number(x)) for n, kind, dtype, rank, x in inputs),
                              tuple(outputs), tuple(attrs), tuple(inouts))
     except (TypeError, ValueError):
         pass

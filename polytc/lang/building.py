@@ -250,6 +250,7 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
         unknown = f"if {', '.join(sorted(loose))} is to be a number, give it with scalars={{...}}" if loose else ""
         names = ", ".join(f"`{i}`" for i in extra)
         near = [closest(i, sizes) for i in sorted(loose)]
+        near += [f"the sizes and numbers here are: {', '.join(sizes)}"] if loose and sizes and not any(near) else []
         report.add("E112", f"`=` does not reduce, and {names} is not on the left side",
                    cures.use(s.source, extra[0]) if loose == set(extra) else span, *near,
                    *cures.of_free_index(s.source, extra, report.source) * (loose != set(extra)), unknown)

@@ -15,7 +15,7 @@ import islpy
 
 from polytc.errors import Diagnostic
 from polytc.lang.soundness.check import met_twice
-from polytc.lang.soundness.proof import Places
+from polytc.lang.soundness.proof import Places, apart
 from polytc.lang.typing.ranges import Hull
 from polytc.poly import isl
 from polytc.poly.dependences import earlier
@@ -185,7 +185,8 @@ class _Proof:
         place = [_value(e, writer) for e in s.subscripts]
         return self.refusal("E211", s, r, f"the statement reads what another of its instances writes to `{s.target}`",
                             f"instance {_shown(s, reader)} reads {_element(s.target, place)}, which {_shown(s, writer)} writes",
-                            "instances of one statement are independent; write to another tensor, or order them with `for`")
+                            "instances of one statement are independent; write to another tensor, or order them with `for`",
+                            apart(s))
 
     # ---- written before read
 

@@ -15,6 +15,7 @@ from polytc import errors
 from polytc.errors import CompileError, Span
 from polytc.lang.definitions import defaults, pointwise, prelude
 from polytc.lang.definitions.expand import clause_expressions, names, nodes
+from polytc.lang.elsewhere import CURES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.parsing.parser import parse
 from polytc.lang.report import closest
@@ -186,7 +187,8 @@ class _Resolver:
         return f"{name}{k}"
 
     def unknown(self, e: sx.Call) -> CompileError:
-        return self.fail("E102", f"there is no definition `{e.fn}`", e.span, closest(e.fn, [*self.own, *prelude.NAMES]))
+        return self.fail("E102", f"there is no definition `{e.fn}`", e.span,
+                         closest(e.fn, [*self.own, *prelude.NAMES]) or CURES.get(e.fn.lower(), ""))
 
     def fail(self, code: str, message: str, span: Span, *notes: str) -> CompileError:
         return errors.fail(code, message, span, [n for n in notes if n], source=self.text)

@@ -26,3 +26,19 @@ class Prover(Protocol):
         instances that depend on each other (E211), reads of what nothing wrote (E213), outputs with holes (E214); E204 where
         the answer takes too long. sizes: of the declaration, for the text of the witness."""
         ...
+
+
+def apart(s: pr.Statement) -> str:
+    """How a statement that reads what others of its instances write may leave these out, as in Floyd-Warshall's
+    `D[i,j] min= D[i,k] + D[k,j]`: by `where i != k, j != k`. "" if it is not so simple."""
+    around = frozenset(s.indices[:s.depth])
+    clauses = dict[str, None]()
+    for read in (r for r in pr.reads(s) if r.tensor == s.target and r.subscripts != s.subscripts):
+        found = [f"{own.name} != {pr.format_expr(e)}" for own, e in zip(s.subscripts, read.subscripts, strict=True)
+                 if isinstance(own, pr.Index) and own.name not in around and frozenset(pr.index_names(e)) <= around
+                 and not any(isinstance(x, pr.Read) for x in pr.walk(e))]
+        if not found or s.downward:
+            return ""
+        clauses[found[0]] = None
+    cure = f"`where {', '.join(clauses)}`"
+    return f"if those that write what others read change nothing, leave them out: {cure}" if clauses else ""

@@ -16,6 +16,9 @@ from polytc.program import program as pr
 CHECKED = "if the scatter reaches every element, as a permutation does, compile with checked=True, which looks whether it did"
 """The note that leads from a permutation to code that looks at it."""
 
+CHOSEN = "a condition on values leaves elements unwritten: choose their values too, `Y[i] = v[i] > 0 ? v[i] : 0`"
+"""The note that leads from `where` to a choice."""
+
 
 def check_straight(found: Placing, d: Declarations, presume: bool, report: Report) -> None:
     """Statements are independent, read what has been written, and leave no holes in outputs. presume: a run tells whether
@@ -39,7 +42,7 @@ class _Written:
         self.complete = all(s is not None for s in found.placed)
         self.started = set(d.inputs)
         self.last = {s.lowered.target: k for k, s in enumerate(found.placed) if s is not None and s.lowered.op is None}
-        self.scattered = set[str]()
+        self.scattered, self.masked = set[str](), set[str]()
 
     def go_on(self, place: int, s: check.Placed) -> None:
         """One more statement."""
@@ -77,6 +80,8 @@ class _Written:
             self.need(lowered.target, place, partial(check.check_written, s, None, own))
         if lowered.op is None and s.scattered:
             self.scattered.add(lowered.target)
+        if lowered.op is None and lowered.masks:
+            self.masked.add(lowered.target)
         assigned = lowered.op is None and not (s.scattered or lowered.limits or lowered.masks)
         if assigned or lowered.source.reset:  # other updates write only what is written already
             own.add_domain(s.forms, s.domain)
@@ -93,4 +98,6 @@ class _Written:
                 self.coverage[tensor].add(Image(self.coverage[tensor].hull))
                 return
             trial.found = [replace(x, notes=(*x.notes, CHECKED)) for x in trial.found]
+        elif tensor in self.masked:
+            trial.found = [replace(x, notes=(*x.notes, CHOSEN)) for x in trial.found]
         self.report.found += [x for x in trial.found if x not in self.report.found]

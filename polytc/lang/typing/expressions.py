@@ -221,7 +221,7 @@ class Expressions:
         value = self.value(e)
         if not value.dtype.is_int and value.dtype != UNKNOWN:
             raise self.fail("E308", f"this subscript is {value.dtype}, not an integer", e.span,
-                            cures.of_float_subscript(e) if value.dtype.is_float else "")
+                            cures.of_float_subscript(e, self.s, self.scope.numbers) if value.dtype.is_float else "")
         if not reading(value.expr) and affine(value.expr) is None:
             raise self.fail("E111", "this is not affine", e.span, *cures.of_affine(e, self.s),
                             "indices may be added, multiplied by numbers, divided (`//`, `%`) by positive numbers, and go "
