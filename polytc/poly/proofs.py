@@ -225,7 +225,8 @@ class _Proof:
         does = "reads" if r is not None else "updates"
         return self.refusal("E213", s, r, f"`{tensor}` is read where nothing wrote it before",
                             f"{_shown(s, found[0]) or 'it'} {does} {_element(tensor, place)}",
-                            "write it first, or narrow the range with `where`")
+                            "write it first, or narrow the range with `where`",
+                            "`else` is for what lies outside of the tensor" if r is not None and r.default is not None else "")
 
     def complete(self) -> Iterator[Diagnostic]:
         """Outputs have no holes."""

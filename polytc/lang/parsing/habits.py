@@ -174,6 +174,11 @@ HABITS = [Habit(*row) for row in (
     (rf"=.*?(?P<a>{_ACCESS})\s+(?P<at>(?P<b>{_ACCESS}))(?!\s*[-+*/&|^]?=)",
      r"a product is written `\g<a> * \g<b>`; statements are separated by a newline or `;`"),
     (rf"(?P<a>{_ACCESS})\s+\.\s+(?P<b>{_ACCESS})", r"a product is written `\g<a> * \g<b>`"),
+    (rf"^\s*(?P<at>\(\s*(?P<t>{_ACCESS}|\w+)\s*\))\s*arg(?P<o>max|min)=\s*\(?\s*(?P<v>{_ACCESS}|\w+)",
+     r"`arg\g<o>=` takes the value and what belongs to it, `(M, P) arg\g<o>= (A[i], i)`; the value alone is "
+     r"`\g<t> \g<o>= \g<v>`"),
+    (rf"\((?P<a>{_ACCESS})\s*else\s*(?P<b>{_ACCESS})\s*(?P<at>else)\s*(?P<c>[^()]+)\)",
+     r"each guard has its parentheses: `(\g<a> else (\g<b> else \g<c>))`"),
     (rf"^\s*(?P<at>(?P<l>(?:{_ACCESS}|\w+)(?:\s*,\s*(?:{_ACCESS}|\w+))+)\s*(?P<o>arg(?:max|min)=)\s*(?P<r>[^;]+))",
      r"tuples stand in parentheses: `(\g<l>) \g<o> (\g<r>)`"),
     (rf"^\s*(?P<at>(?:{_ACCESS}|\w+)(?:\s*,\s*(?:{_ACCESS}|\w+))+)\s*=", "each tensor has a statement of its own: "

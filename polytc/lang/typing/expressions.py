@@ -245,7 +245,8 @@ class Expressions:
         if default.number is None or default.dtype.is_complex and not read.dtype.is_complex:
             return self.alternative(read.expr, default, e.span)
         if default.dtype.is_float and not read.dtype.is_float:
-            raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span)
+            raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span,
+                            f"give an integer, or read a tensor of floats: `T[i] = f64({read.expr.tensor}[i])`")
         constant = type_promotion.adapt(default, read.dtype)
         if not isinstance(constant, pr.Const):
             constant = pr.Const(bool(default.number), BOOL)
