@@ -19,7 +19,7 @@ from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
 from polytc.lang.soundness import check
 from polytc.lang.soundness.place import Placing
-from polytc.lang.soundness.proof import Prover
+from polytc.lang.soundness.proof import Prover, scattered
 from polytc.lang.soundness.straight import check_straight
 from polytc.lang.splice import Instance
 from polytc.lang.typing import cures, ranges
@@ -79,7 +79,8 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     except type_promotion.TypeProblem as problem:
         raise errors.fail(problem.code, problem.message, problem.span, problem.notes, source=text) from None
     if open_ and prover is not None:
-        report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
+        report.found += prover.refusals(program, _places(placed), made.declarations.sizes,
+                                        scattered(program) if presume else frozenset())
         report.stop()
     program = replace(program, statements=tuple(s for s in program.statements if program.tensor(s.target).size))
     program = constant_types.narrow(program, made.declarations.temporaries)

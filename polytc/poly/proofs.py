@@ -15,7 +15,7 @@ import islpy
 
 from polytc.errors import Diagnostic
 from polytc.lang.soundness.check import met_twice
-from polytc.lang.soundness.proof import Places, apart
+from polytc.lang.soundness.proof import CHECKED, Places, apart, scattered
 from polytc.lang.typing.ranges import Hull
 from polytc.poly import isl
 from polytc.poly.dependences import earlier
@@ -51,9 +51,10 @@ class Proofs:
         except isl.QuotaExceeded:
             return None
 
-    def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object]) -> list[Diagnostic]:
+    def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object],
+                 presumed: frozenset[str] = frozenset()) -> list[Diagnostic]:
         """What is wrong with a program; see lang.soundness.proof.Prover."""
-        proof = _Proof(program, places, sizes, self.operations)
+        proof = _Proof(program, places, sizes, presumed, self.operations)
         return list(dict.fromkeys(proof.run()))
 
 
@@ -64,6 +65,7 @@ class _Proof:
     program: pr.Program
     places: Places
     sizes: Mapping[str, object]
+    presumed: frozenset[str]
     operations: int
 
     @cached_property
@@ -230,9 +232,10 @@ class _Proof:
 
     def complete(self) -> Iterator[Diagnostic]:
         """Outputs have no holes."""
-        for name in self.program.outputs:
+        known = {*self.program.inputs, *self.presumed}
+        for name in (n for n in self.program.outputs if n not in known):
             t = self.program.tensor(name)
-            if name not in self.program.inputs and not any(_fills(w, t) for _, w in self.makers.get(name, ())):
+            if not any(_fills(w, t) for _, w in self.makers.get(name, ())):
                 yield from self.ask(None, None, f"that every element of the output `{name}` is written",
                                     lambda: self.hole(t))  # noqa: B023
 
@@ -249,7 +252,8 @@ class _Proof:
         return self.refusal("E214", last, None, f"nothing writes some elements of the output `{t.name}`",
                             f"one is {_element(t.name, point)}; its bounds are "
                             + ", ".join(f"{lo}:{lo + n}" for lo, n in zip(t.lower, t.shape, strict=True)),
-                            "write the rest too, or use an update such as `+=`, which starts from its identity everywhere")
+                            "write the rest too, or use an update such as `+=`, which starts from its identity everywhere",
+                            CHECKED if t.name in scattered(self.program) else "")
 
 
 # ---- quick answers

@@ -84,3 +84,25 @@ def test_without_checks_the_refusal_leads_to_them() -> None:
 def test_an_index_outside_is_told_first() -> None:
     with pytest.raises(IndexError, match=r"E418: p\[\d\] = 5 is no index"):
         polytc.run(SCATTER.format("f64"), p=p5 + 1, v=V, checked=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_scatters_in_loops(target: str) -> None:
+    p, v = np.stack([RANDOM.permutation(6) for _ in range(4)]), RANDOM.normal(size=(4, 6))
+    rows = "def f(i64[T,N] p, f64[T,N] v) -> (f64[T,N] O) { for t in 0:T { O[t,p[t,i]] = v[t,i] } }"
+    op = polytc.compile(rows, target=target, checked=True)
+    np.testing.assert_array_equal(op(p, v), np.stack([_scattered(*row) for row in zip(p, v, strict=True)]))
+    bad = p.copy()
+    bad[2, bad[2] == 4] = 1
+    with pytest.raises(IndexError, match=r"E419: no index reached O\[2, 4\]"):
+        op(bad, v)
+    last = "def f(i64[T,N] p, f64[T,N] v) -> (f64[N] O) { for t in T-1:-1:-1 { O[p[t,i]] = v[t,i] } }"
+    np.testing.assert_array_equal(polytc.run(last, p=p, v=v, target=target, checked=True), _scattered(p[0], v[0]))
+    with pytest.raises(polytc.CompileError, match=r"E214(?s:.)*checked=True"):
+        polytc.run(rows, p=p, v=v)
+
+
+def test_what_is_read_in_a_loop_is_not_presumed() -> None:
+    text = "def f(i64[N] p, f64[N] v) -> (f64[N] O) { for t in 0:2 { O[p[i]] = v[i]; O[i] += 1.0 } }"
+    with pytest.raises(polytc.CompileError, match="E213"):
+        polytc.run(text, p=p5, v=V, checked=True)

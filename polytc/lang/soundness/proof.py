@@ -21,11 +21,24 @@ class Prover(Protocol):
         """The smallest box that holds the elements with these subscripts; None if that takes too long."""
         ...
 
-    def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object]) -> list[Diagnostic]:
+    def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object],
+                 presumed: frozenset[str] = frozenset()) -> list[Diagnostic]:
         """What is wrong with a program, each with a witness: accesses out of bounds (E203), elements written twice (E210),
         instances that depend on each other (E211), reads of what nothing wrote (E213), outputs with holes (E214); E204 where
-        the answer takes too long. sizes: of the declaration, for the text of the witness."""
+        the answer takes too long. sizes: of the declaration, for the text of the witness; presumed: outputs that have no holes,
+        or a run tells of them."""
         ...
+
+
+CHECKED = "if the scatter reaches every element, as a permutation does, compile with checked=True, which looks whether it did"
+"""The note that leads from a permutation to code that looks at it."""
+
+
+def scattered(program: pr.Program) -> frozenset[str]:
+    """The outputs that scatters are assigned to, and that nothing reads."""
+    read = {r.tensor for s in program.statements for r in pr.reads(s)}
+    own = {s.target for s in program.statements if s.op is None and pr.scatters(s)}
+    return frozenset(own.intersection(program.outputs).difference(program.inputs, read))
 
 
 def apart(s: pr.Statement) -> str:

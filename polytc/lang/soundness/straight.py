@@ -10,11 +10,9 @@ from polytc.lang.report import Report
 from polytc.lang.soundness import check, resets
 from polytc.lang.soundness.coverage import Coverage, Image
 from polytc.lang.soundness.place import Placing
+from polytc.lang.soundness.proof import CHECKED
 from polytc.lang.typing.declare import Declarations
 from polytc.program import program as pr
-
-CHECKED = "if the scatter reaches every element, as a permutation does, compile with checked=True, which looks whether it did"
-"""The note that leads from a permutation to code that looks at it."""
 
 CHOSEN = "a condition on values leaves elements unwritten: choose their values too, `Y[i] = v[i] > 0 ? v[i] : 0`"
 """The note that leads from `where` to a choice."""
