@@ -39,7 +39,7 @@ from polytc.rewrite.complex_numbers.statements import as_real
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.pipeline import Record
 from polytc.rewrite.tidy import hoist
-from polytc.runtime import packages, sized
+from polytc.runtime import packages, sized, waiting
 from polytc.runtime.pending import Pending
 from polytc.schedule import automatic, tree
 from polytc.schedule import decisions as schedule_decisions
@@ -257,7 +257,8 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
     `program.constants` alone is computed when arrays are bound. Programs that differ in names only share what was made for the
     same target, threads and schedule: the executable in a process, what it is loaded from on disk (see disk/cache.py).
     """
-    return start_program(program, target_name, threads, schedule).result()
+    with waiting.shown(program.name):
+        return start_program(program, target_name, threads, schedule).result()
 
 
 def options(executable: Executable) -> dict[str, str]:
@@ -370,6 +371,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None,
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],
            check: Callable[[T], object] | None = None) -> T:
     start = time.perf_counter()
+    waiting.at(name)
     try:
         value = compute()
         if check is not None and os.environ.get("POLYTC_CHECK") == "1":

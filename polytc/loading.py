@@ -11,7 +11,8 @@ from polytc.machine import Machine
 from polytc.options import REQUESTS
 from polytc.program import number_inputs
 from polytc.program.program import Program
-from polytc.rewrite.index_checks import check_indices, decides
+from polytc.rewrite.index_checks import decides
+from polytc.rewrite.unwritten_elements import check_memory
 from polytc.runtime import packages
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.checked import Checked
@@ -36,7 +37,7 @@ def with_numbers(program: Program, numbers: Mapping[str, complex], build: Build,
 def load(program: Program, target: str | Target, threads: int | None, schedule: str | Recipe | None) -> Executable:
     """What runs the program: code for a target, or the reference evaluator where 'evaluate' asks for it."""
     if program.checked:
-        whole, checks = check_indices(program)
+        whole, checks = check_memory(program)
         if checks and schedule not in REQUESTS:
             raise argument_error("E410", "checked=True adds statements, of which a given schedule says nothing",
                                  "leave schedule= away, or check with the automatic schedule first")

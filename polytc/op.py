@@ -324,7 +324,7 @@ class Op(Shown):
         from polytc.rewrite.index_checks import decides
 
         program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})},
-                             entry=self._entry, prover=Proofs())
+                             entry=self._entry, prover=Proofs(), presume=self._checked)
         return replace(program.licensed(self._licence), checked=self._checked and decides(program))
 
     def written(self, shapes: OpenShapes | None = None, dtypes: DTypes | None = None) -> Program:

@@ -45,10 +45,11 @@ def declared(op: Shown) -> dict[str, str]:
 
 
 def signature(op: Shown) -> inspect.Signature:
-    """The inputs, by position or by name, with their types as text; `out`; what comes back."""
+    """The inputs, by position or by name, with their types as text and their defaults; `out`; what comes back."""
     types = declared(op)
     empty = inspect.Parameter.empty
-    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=types.get(n) or empty)
-                  for n in op.inputs if n != "out"]
+    defaults = {p.name: p.default for p in lang.signature(op.text, op._entry).inputs if p.default is not None}
+    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=types.get(n) or empty,
+                                    default=defaults.get(n, empty)) for n in op.inputs if n != "out"]
     out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
     return inspect.Signature([*parameters, out], return_annotation=", ".join(op.outputs))

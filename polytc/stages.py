@@ -35,8 +35,8 @@ from polytc.options import check_checked, check_licence, check_threads
 from polytc.poly.proofs import Proofs
 from polytc.program.program import Program
 from polytc.rewrite.complex_numbers.statements import as_real
-from polytc.rewrite.index_checks import check_indices
 from polytc.rewrite.record import check as check_steps
+from polytc.rewrite.unwritten_elements import check_memory
 from polytc.runtime.arrays import argument_error
 from polytc.schedule.user import recipe
 from polytc.schedule.user.recipe import Recipe
@@ -137,8 +137,7 @@ def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = N
           scalars: Mapping[str, complex] | None = None, entry: str | None = None, checked: bool = False) -> Program:
     """The program for given shapes, found to be right: the first stage of `lower`, without the others. With names of sizes in
     shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`."""
-    if check_checked(checked):
-        return check_indices(build(text, shapes, dtypes, attrs, scalars, entry))[0]
+    checked = check_checked(checked)
     text = check_text(text)
     signature = lang.signature(text, check_entry(entry))
     check_names(text, signature, attrs or {}, scalars or {}, entry)
@@ -147,11 +146,13 @@ def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = N
 
     def fixed(known: Mapping[str, tuple[int, ...]]) -> Program:
         return lang.build(text, known, types, attrs=dict(attrs or {}), scalars=dict(scalars or {}), entry=entry,
-                          prover=Proofs())
+                          prover=Proofs(), presume=checked)
 
     if open_shapes(shapes or {}, names):
-        return OpenSizes(declared(text, entry, shapes or {}, False), {}, scalars or {}).general(fixed)
-    return fixed(check_shapes(shapes or {}, names))
+        program = OpenSizes(declared(text, entry, shapes or {}, False), {}, scalars or {}).general(fixed)
+    else:
+        program = fixed(check_shapes(shapes or {}, names))
+    return check_memory(program)[0] if checked else program
 
 
 def devices() -> list[dict[str, object]]:

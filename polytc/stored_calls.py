@@ -36,7 +36,8 @@ def signature(text: str, entry: str | None) -> Signature:
     try:
         if found is not None:
             name, inputs, outputs, attrs, inouts = found
-            return Signature(name, tuple(Param(*p) for p in inputs), tuple(outputs), tuple(attrs), tuple(inouts))
+            return Signature(name, tuple(Param(n, kind, dtype, rank, _number(x)) for n, kind, dtype, rank, x in inputs),
+                             tuple(outputs), tuple(attrs), tuple(inouts))
     except (TypeError, ValueError):
         pass
     return lang.signature(text, entry)
@@ -95,8 +96,18 @@ def keep(key: str, program: Program, text: str, entry: str | None, schedule: Any
                  "outputs": outputs})
     made = lang.signature(text, entry)
     _write(_key("signature", text, entry),
-           [made.name, [[p.name, p.kind, p.dtype, p.rank, p.default] for p in made.inputs], made.outputs, made.attrs,
+           [made.name, [[p.name, p.kind, p.dtype, p.rank, _listed(p.default)] for p in made.inputs], made.outputs, made.attrs,
             made.inouts])
+
+
+def _listed(value: complex | None) -> Any:
+    """A number as JSON has it: a complex one as its parts."""
+    return [value.real, value.imag] if isinstance(value, complex) else value
+
+
+def _number(value: Any) -> complex | None:
+    """The number again."""
+    return complex(*value) if isinstance(value, list) else value
 
 
 def _key(*parts: Any) -> str | None:

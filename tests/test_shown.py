@@ -18,6 +18,8 @@ def test_names_and_signatures() -> None:
     op = polytc.compile(MM)
     assert (op.__name__, op.__doc__) == ("mm", MM)
     assert str(inspect.signature(op)) == "(A: 'f32[M,K]', B: 'f32[K,N]', *, out=None) -> 'C'"
+    defaults = polytc.compile("def f(c64[N] X, c64 a = 1j, i32 n = 2) -> (Y) { Y[i] = n*a*X[i] }")
+    assert str(inspect.signature(defaults)) == "(X: 'c64[N]', a: 'c64' = 1j, n: 'i32' = 2, *, out=None) -> 'Y'"
     assert str(inspect.signature(polytc.compile("Y[i] = a*X[i]"))) == "(a, X: '[_]', *, out=None) -> 'Y'"
     assert not hasattr(op, "nothing")
 

@@ -17,10 +17,10 @@ from polytc.lang.definitions.signatures import choose, targets, writers
 from polytc.lang.inlining import Arguments, Definitions, Given, Known, check_assumptions, check_given, inline
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
-from polytc.lang.soundness import check, resets
-from polytc.lang.soundness.coverage import Coverage, Image
+from polytc.lang.soundness import check
 from polytc.lang.soundness.place import Placing
-from polytc.lang.soundness.proof import Prover
+from polytc.lang.soundness.proof import Prover, scattered
+from polytc.lang.soundness.straight import check_straight
 from polytc.lang.splice import Instance
 from polytc.lang.typing import cures, ranges
 from polytc.lang.typing.agreement import check_extents
@@ -46,17 +46,19 @@ ADDRESSES = 1 << 47
 def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
           attrs: Mapping[str, Any] | None = None, packs: Mapping[str, int] | None = None,
           scalars: Mapping[str, complex] | None = None, name: str | None = None, entry: str | None = None,
-          prover: Prover | None = None, unrounded: frozenset[str] = frozenset()) -> pr.Program:
+          prover: Prover | None = None, unrounded: frozenset[str] = frozenset(), presume: bool = False) -> pr.Program:
     """The checked program of `text` for arrays of these shapes.
 
     shapes: of every input; dtypes: of the inputs, f32 where nothing is given or declared; attrs: attributes of an `op`;
     packs: ranks of packs that the shapes leave open; scalars: values of scalar arguments; entry: which definition of the
     text; name: of the program; prover: what proves programs with `for` loops or `inout` sound, which are taken on trust without
     one, and the others where they are too large to look at every point; unrounded: inputs and outputs that are temporaries of
-    something larger, see `halves.widen`. Raises CompileError with all diagnostics.
+    something larger, see `halves.widen`; presume: a scatter reaches every element that is needed, which a run looks at (see
+    `rewrite.index_checks`). Raises CompileError with all diagnostics.
     """
     try:
-        return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover, unrounded)
+        return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover, unrounded,
+                      presume)
     except RecursionError:
         raise errors.fail("E006", "an expression is nested too deeply", None, ["put a part of it into a temporary"],
                           source=text) from None
@@ -64,10 +66,11 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
 
 def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str], attrs: Mapping[str, Any],
            packs: Mapping[str, int], scalars: Mapping[str, complex], name: str | None, entry: str | None,
-           prover: Prover | None, unrounded: frozenset[str]) -> pr.Program:
+           prover: Prover | None, unrounded: frozenset[str], presume: bool) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)
-    definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance, prover)
+    definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance, prover,
+                              presume)
     f, d = _prepare(f, Arguments(shapes, dtypes, attrs, packs, scalars), report)
     made, placed, open_ = _analyse(f, d, definitions, report)
     try:
@@ -76,7 +79,8 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     except type_promotion.TypeProblem as problem:
         raise errors.fail(problem.code, problem.message, problem.span, problem.notes, source=text) from None
     if open_ and prover is not None:
-        report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
+        report.found += prover.refusals(program, _places(placed), made.declarations.sizes,
+                                        scattered(program) if presume else frozenset())
         report.stop()
     program = replace(program, statements=tuple(s for s in program.statements if program.tensor(s.target).size))
     program = constant_types.narrow(program, made.declarations.temporaries)
@@ -125,7 +129,7 @@ def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: 
     found = Placing(lowered, d, definitions.prover).run(report)
     check_given(given, found.hulls, types, report)
     _check_sizes(found.hulls, d, types, report)
-    open_ = _check(found, d, definitions.prover, report)
+    open_ = _check(found, d, definitions.prover, definitions.presume, report)
     report.stop()
     made = Instance(f, d, tuple(s for s in lowered if s is not None), found.hulls, types)
     placed = [s for s in found.placed if s is not None]
@@ -247,6 +251,7 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
         unknown = f"if {', '.join(sorted(loose))} is to be a number, give it with scalars={{...}}" if loose else ""
         names = ", ".join(f"`{i}`" for i in extra)
         near = [closest(i, sizes) for i in sorted(loose)]
+        near += [f"the sizes and numbers here are: {', '.join(sizes)}"] if loose and sizes and not any(near) else []
         report.add("E112", f"`=` does not reduce, and {names} is not on the left side",
                    cures.use(s.source, extra[0]) if loose == set(extra) else span, *near,
                    *cures.of_free_index(s.source, extra, report.source) * (loose != set(extra)), unknown)
@@ -303,7 +308,7 @@ def _check_sizes(hulls: Mapping[str, ranges.Hull], d: Declarations, types: Mappi
         report.stop()
 
 
-def _check(found: Placing, d: Declarations, prover: Prover | None, report: Report) -> bool:
+def _check(found: Placing, d: Declarations, prover: Prover | None, presume: bool, report: Report) -> bool:
     """The proofs that look at points, for programs that run from top to bottom. Is there something left for the prover?"""
     _check_declared(found.hulls, d, report)
     _check_winners(found, report)
@@ -311,7 +316,7 @@ def _check(found: Placing, d: Declarations, prover: Prover | None, report: Repor
     if any(s is not None and s.lowered.loops for s in found.placed):
         return True
     trial = Report(report.source)
-    _check_straight(found, d, trial)
+    check_straight(found, d, presume, trial)
     open_ = prover is not None and {x.code for x in trial.found} == {"E204"}
     report.found += [] if open_ else [x for x in trial.found if x not in report.found]
     return open_ or found.open or any(n in d.inputs for n in d.outputs)
@@ -324,48 +329,6 @@ def _places(placed: list[check.Placed]) -> dict[tuple[str, pr.Read | None], Span
         found[s.lowered.name, None] = s.lowered.source.target_span
         found |= {(s.lowered.name, read): span for read, span in s.lowered.spans.items()}
     return found
-
-
-def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
-    hulls = found.hulls
-    coverage = {n: Coverage(hulls[n]) for n in hulls}
-    for n in d.inputs:
-        coverage[n].add(Image(hulls[n]))
-    complete = all(s is not None for s in found.placed)
-    started = set(d.inputs)
-    for s, written in zip(found.placed, found.images, strict=True):
-        if s is None:
-            continue
-        own = coverage[s.lowered.target]
-        fresh = s.lowered.target not in started
-        started.add(s.lowered.target)
-        if s.vacant:
-            if s.lowered.op is not None and fresh:
-                own.add(Image(own.hull))
-            elif resets.restarts(s.lowered) and not resets.restarted(s).vacant:
-                own.add(written)
-            continue
-        check.check_independent(s, report)
-        for read in dict.fromkeys(n for e in s.lowered.expressions for n in pr.walk(e) if isinstance(n, pr.Read)):
-            if complete and read.tensor != s.lowered.target:
-                check.check_written(s, read, coverage[read.tensor], report)
-            elif complete and not fresh:
-                check.check_written(s, read, own, report)
-        if s.lowered.op is None:
-            if not s.scattered and not s.lowered.limits:
-                check.check_injective(s, report)
-        elif fresh:
-            own.add(Image(own.hull))
-        elif s.lowered.source.reset and resets.box(s) is None:
-            check.check_injective(resets.restarted(s), report)
-        elif not s.lowered.source.reset and complete:
-            check.check_written(s, None, own, report)
-        assigned = s.lowered.op is None and not (s.scattered or s.lowered.limits or s.lowered.masks)
-        if assigned or s.lowered.source.reset:  # other updates write only what is written already
-            own.add_domain(s.forms, s.domain)
-            own.add(written)
-    for n in d.outputs if complete else ():
-        check.check_complete(n, coverage[n], d.spans.get(n), report)
 
 
 def _check_components(found: Placing, d: Declarations, report: Report) -> None:

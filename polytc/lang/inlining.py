@@ -56,7 +56,8 @@ class Definitions:
     """The definitions that calls may mean, and what has been made of them.
 
     prepare: a function for arguments, its declarations matched with them; finish: the rest of its analysis. Both report, and
-    raise CompileError; between them lies whose fault it is, the call's or the definition's. prover: see `build.build`.
+    raise CompileError; between them lies whose fault it is, the call's or the definition's. prover, presume: see
+    `building.build`.
     """
 
     functions: Mapping[str, sx.Function]
@@ -64,6 +65,7 @@ class Definitions:
     prepare: Callable[[sx.Function, Arguments, Report], tuple[sx.Function, Declarations]]
     finish: Callable[[sx.Function, Declarations, Definitions, Report], Instance]
     prover: Prover | None = None
+    presume: bool = False
     made: dict[tuple[str, tuple[Any, ...]], Instance] = field(default_factory=dict)
 
 

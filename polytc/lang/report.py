@@ -42,5 +42,8 @@ def closest(name: str, candidates: Iterable[str]) -> str:
     import difflib  # only for messages
 
     spellings = {c.lower(): c for c in candidates}
+    exchanged = [c for low, c in spellings.items() if sorted(low) == sorted(name.lower()) and len(low) > 2]
+    if exchanged:
+        return f"did you mean `{exchanged[0]}`?"
     near = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=0.6)
     return f"did you mean `{spellings[near[0]]}`?" if near else ""

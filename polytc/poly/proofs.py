@@ -15,7 +15,7 @@ import islpy
 
 from polytc.errors import Diagnostic
 from polytc.lang.soundness.check import met_twice
-from polytc.lang.soundness.proof import Places
+from polytc.lang.soundness.proof import CHECKED, Places, apart, scattered
 from polytc.lang.typing.ranges import Hull
 from polytc.poly import isl
 from polytc.poly.dependences import earlier
@@ -51,9 +51,10 @@ class Proofs:
         except isl.QuotaExceeded:
             return None
 
-    def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object]) -> list[Diagnostic]:
+    def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object],
+                 presumed: frozenset[str] = frozenset()) -> list[Diagnostic]:
         """What is wrong with a program; see lang.soundness.proof.Prover."""
-        proof = _Proof(program, places, sizes, self.operations)
+        proof = _Proof(program, places, sizes, presumed, self.operations)
         return list(dict.fromkeys(proof.run()))
 
 
@@ -64,6 +65,7 @@ class _Proof:
     program: pr.Program
     places: Places
     sizes: Mapping[str, object]
+    presumed: frozenset[str]
     operations: int
 
     @cached_property
@@ -185,7 +187,8 @@ class _Proof:
         place = [_value(e, writer) for e in s.subscripts]
         return self.refusal("E211", s, r, f"the statement reads what another of its instances writes to `{s.target}`",
                             f"instance {_shown(s, reader)} reads {_element(s.target, place)}, which {_shown(s, writer)} writes",
-                            "instances of one statement are independent; write to another tensor, or order them with `for`")
+                            "instances of one statement are independent; write to another tensor, or order them with `for`",
+                            apart(s))
 
     # ---- written before read
 
@@ -224,13 +227,15 @@ class _Proof:
         does = "reads" if r is not None else "updates"
         return self.refusal("E213", s, r, f"`{tensor}` is read where nothing wrote it before",
                             f"{_shown(s, found[0]) or 'it'} {does} {_element(tensor, place)}",
-                            "write it first, or narrow the range with `where`")
+                            "write it first, or narrow the range with `where`",
+                            "`else` is for what lies outside of the tensor" if r is not None and r.default is not None else "")
 
     def complete(self) -> Iterator[Diagnostic]:
         """Outputs have no holes."""
-        for name in self.program.outputs:
+        known = {*self.program.inputs, *self.presumed}
+        for name in (n for n in self.program.outputs if n not in known):
             t = self.program.tensor(name)
-            if name not in self.program.inputs and not any(_fills(w, t) for _, w in self.makers.get(name, ())):
+            if not any(_fills(w, t) for _, w in self.makers.get(name, ())):
                 yield from self.ask(None, None, f"that every element of the output `{name}` is written",
                                     lambda: self.hole(t))  # noqa: B023
 
@@ -247,7 +252,8 @@ class _Proof:
         return self.refusal("E214", last, None, f"nothing writes some elements of the output `{t.name}`",
                             f"one is {_element(t.name, point)}; its bounds are "
                             + ", ".join(f"{lo}:{lo + n}" for lo, n in zip(t.lower, t.shape, strict=True)),
-                            "write the rest too, or use an update such as `+=`, which starts from its identity everywhere")
+                            "write the rest too, or use an update such as `+=`, which starts from its identity everywhere",
+                            CHECKED if t.name in scattered(self.program) else "")
 
 
 # ---- quick answers

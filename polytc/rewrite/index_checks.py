@@ -44,7 +44,7 @@ class Check:
     program; statement: the one that has it; tensor, axis: where it points; write: is it on the left side? ranges: of the
     indices that number the instances, the last one fastest; width: how many of them each element of the output stands for.
     limit: elements of the output from here on tell of an index that is outside, perhaps of an instance that does not run;
-    None: they are numbers of instances."""
+    None: they are numbers of instances. unwritten: they are those of elements that scatters left out."""
 
     output: pr.Tensor
     place: int
@@ -56,6 +56,7 @@ class Check:
     ranges: tuple[pr.Range, ...]
     width: int
     limit: int | None
+    unwritten: bool = False
 
     def point(self, number: int) -> dict[str, int]:
         """The indices of a numbered instance."""
@@ -80,7 +81,7 @@ class _Subscript:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """How the instances of a test are laid out in an output. own: their indices; row: the one that the output has, if any;
     number: of an instance in its row; swapped: what stands for the statement's indices."""
 
@@ -93,7 +94,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Domain:
+class Domain:
     """For which instances a subscript is tested."""
 
     ranges: tuple[pr.Range, ...]
@@ -239,9 +240,9 @@ def _numbered(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, 
                         pr.Binary(">=", at, pr.Const(t.lower[sub.axis] + t.shape[sub.axis], I64), BOOL), BOOL)
     test = pr.conjunction((*map(_harmless, sub.known), outside))
     domain = _running(inside, condition_indices(test))
-    for rows in _layout(s, domain):
+    for rows in layout(s, domain):
         value = pr.Select(pr.substitute(test, rows.swapped), type_promotion.fold(rows.number), none, I64)
-        yield _made(s, name, rows, domain, "min", value, none,
+        yield telling(s, name, rows, domain, "min", value, none,
                     lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, None))
 
 
@@ -255,8 +256,8 @@ def _largest(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, p
     value = pr.Select(known, distance, zero, distance.dtype) if known is not None else distance
     indices, inside = condition_indices(value), replace(s, bounds=sub.bounds)
     domain = _everywhere(inside, indices) or _running(inside, indices)
-    for rows in _layout(s, domain):
-        yield _made(s, name, rows, domain, "max", pr.substitute(value, rows.swapped), zero,
+    for rows in layout(s, domain):
+        yield telling(s, name, rows, domain, "max", pr.substitute(value, rows.swapped), zero,
                     lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, limit))
 
 
@@ -277,19 +278,19 @@ def _wide(e: pr.Expr) -> pr.Expr:
     return _cast(e, I64)
 
 
-def _running(s: pr.Statement, indices: frozenset[str]) -> _Domain:
+def _running(s: pr.Statement, indices: frozenset[str]) -> Domain:
     """The instances that run."""
     used = _tied(s, indices)
     return _domain(s, used, s.bounds)
 
 
-def _domain(s: pr.Statement, indices: frozenset[str], bounds: tuple[pr.Bound, ...]) -> _Domain:
+def _domain(s: pr.Statement, indices: frozenset[str], bounds: tuple[pr.Bound, ...]) -> Domain:
     """The values of these indices under the conditions on them alone."""
-    return _Domain(tuple(r for r in s.ranges if r.index in indices),
+    return Domain(tuple(r for r in s.ranges if r.index in indices),
                    tuple(c for c in s.where if condition_indices(c) <= indices), bounds)
 
 
-def _everywhere(s: pr.Statement, indices: frozenset[str]) -> _Domain | None:
+def _everywhere(s: pr.Statement, indices: frozenset[str]) -> Domain | None:
     """All values of these indices, whatever those of others are: all nonzeros of a sparse matrix, not those row by row. None
     where others decide which of them are in bounds, or where they alone decide which run."""
     ends = [(b, condition_indices(b.lower) | condition_indices(b.upper)) for b in s.bounds]
@@ -300,26 +301,26 @@ def _everywhere(s: pr.Statement, indices: frozenset[str]) -> _Domain | None:
     return _domain(s, indices, ())
 
 
-def _layout(s: pr.Statement, domain: _Domain) -> Iterator[_Rows]:
+def layout(s: pr.Statement, domain: Domain) -> Iterator[Rows]:
     """One output for all instances, or one for the blocks of a single index and one for the rest."""
     ranges = domain.ranges
     total = math.prod(r.extent for r in ranges)
     if len(ranges) > 1 and ranges[0].extent <= ROWS:
-        yield _Rows("", ranges, ranges[0], _number(ranges[1:]), total // ranges[0].extent, {})
+        yield Rows("", ranges, ranges[0], _number(ranges[1:]), total // ranges[0].extent, {})
     elif len(ranges) == 1 and ranges[0].extent >= 2 * BLOCK and not (domain.where or s.loops or domain.bounds):
         (r,) = ranges
         block, inner = pr.Range(f"{r.index}_block", 0, r.extent // BLOCK), pr.Range(f"{r.index}_inner", 0, BLOCK)
         start = pr.Binary("+", pr.Binary("*", pr.Index(block.index), pr.Const(BLOCK, I64), I64), pr.Const(r.lower, I64), I64)
         whole = type_promotion.fold(pr.Binary("+", start, pr.Index(inner.index), I64))
-        yield _Rows("", (block, inner), block, pr.Index(inner.index), BLOCK, {r.index: whole})
+        yield Rows("", (block, inner), block, pr.Index(inner.index), BLOCK, {r.index: whole})
         if r.extent % BLOCK:
             rest = pr.Range(r.index, r.lower + block.upper * BLOCK, r.upper)
-            yield _Rows("_rest", (rest,), None, _number(ranges), total, {})
+            yield Rows("_rest", (rest,), None, _number(ranges), total, {})
     else:
-        yield _Rows("", ranges, None, _number(ranges), total, {})
+        yield Rows("", ranges, None, _number(ranges), total, {})
 
 
-def _made(s: pr.Statement, name: str, rows: _Rows, domain: _Domain, op: str, value: pr.Expr, first: pr.Const,
+def telling(s: pr.Statement, name: str, rows: Rows, domain: Domain, op: str, value: pr.Expr, first: pr.Const,
           check: Callable[[pr.Tensor, int], Check]) -> _Made:
     """The statements that compute an output."""
     name, row = name + rows.suffix, rows.row

@@ -19,7 +19,7 @@ from polytc.program.program import Program
 from polytc.program.scalars import I64
 from polytc.rewrite.index_checks import NONE, Check, locating
 
-errors.register(E418="index outside of its tensor")
+errors.register(E418="index outside of its tensor", E419="element that no index reached")
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,8 @@ class Checked:
             rows = np.flatnonzero(numbers != NONE)
             if len(rows):
                 number = int(rows[0]) * check.width + int(numbers.flat[rows[0]])
+                if check.unwritten:
+                    raise self._unwritten(check, check.point(number))
                 raise self._outside(check, check.point(number), arrays)
 
     @cached_property
@@ -123,6 +125,14 @@ class Checked:
             "E418", f"{_at(c.subscript, point)}{known} is no index of dimension {c.axis} of {tensor}, {inside}",
             c.statement.span, (f"at {at}, the first such instance of {pr.format_statement(_written(c.statement, titles))}",
                                f"without checked=True {without}"))])
+
+    def _unwritten(self, c: Check, point: dict[str, int]) -> IndexOutOfBounds:
+        name = c.tensor.title or c.tensor.name
+        element = f"{name}[{', '.join(map(str, point.values()))}]"
+        return IndexOutOfBounds([Diagnostic(
+            "E419", f"no index reached {element}", c.statement.span,
+            ("it is the first that the scatters leave out: its value may be any number",
+             f"where they need not reach all of `{name}`, write it before them: zeros, say"))])
 
     def _value(self, e: pr.Expr, point: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> int | None:
         """The index itself, if it follows from arrays that the run leaves as they are."""

@@ -71,9 +71,24 @@ def test_what_is_written_for_functions_of_other_languages(fn: str) -> None:
     for text in re.findall("`([^`]+)`", cures.of_call(fn, ())):
         if text in ("where i in lower:upper", "c ? a : b", "+=", "polytc.einsum", "for"):
             continue
-        whole = text if "=" in text else f"Y = {text}"
+        whole = text if re.search("(?<![=<>!])=(?!=)", text) else f"Y = {text}"
         tensors = {"A": (6, 6) if re.search(r"A\[i(,|//)", whole) else (6,), "B": (6, 6) if "B[k,j]" in whole else (6,),
                    "I": (2, 8, 8), "W": (3, 2, 3, 3)}
         whole = whole.replace("Y = A.shape[0]", "Y += A[i]*A.shape[0]")
         polytc.build(whole, {n: s for n, s in tensors.items() if re.search(rf"{n}\[.*", whole.partition("=")[2])},
-                     scalars={"x": 0.5} if re.search(r"\bx\b", whole) else None)
+                     scalars={"x": 0.5} if re.search(r"\bx\b", whole) else None, checked=True)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interp"])
+def test_floyd_warshall_without_the_instances_that_change_nothing(target: str) -> None:
+    lengths = np.random.default_rng(3).random((9, 9)).astype(np.float32)
+    text = "def f(inout f32[N,N] D) -> (D) { for k in 0:N { D[i,j] min= D[i,k] + D[k,j] } }"
+    with pytest.raises(CompileError) as raised:
+        polytc.run(text, D=lengths.copy())
+    cure = re.search("`(where [^`]+)`", str(raised.value))
+    assert cure is not None
+    wanted = lengths.copy()
+    for k in range(9):
+        wanted = np.minimum(wanted, wanted[:, k, None] + wanted[k])
+    found = polytc.run(text.replace("D[k,j]", f"D[k,j] {cure[1]}"), D=lengths.copy(), target=target)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -15,10 +15,12 @@ from polytc import errors
 from polytc.errors import CompileError, Span
 from polytc.lang.definitions import defaults, pointwise, prelude
 from polytc.lang.definitions.expand import clause_expressions, names, nodes
+from polytc.lang.elsewhere import CURES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.parsing.parser import parse
 from polytc.lang.report import closest
 from polytc.program import scalars
+from polytc.program.scalars import FUNCTIONS
 from polytc.program.typenames import dtype_of
 
 errors.register(E005="definitions and bare statements mixed", E120="definition that calls itself",
@@ -31,7 +33,11 @@ _FORM = ("a call is a statement of its own: `S = f(P)`, or `(A, B) = f(X, n)`; r
 @functools.lru_cache(maxsize=1024)
 def resolve(text: str) -> tuple[sx.Function, ...]:
     """The functions of `text` with their calls told apart from reads and intrinsics. Raises CompileError (E0xx, E12x)."""
+    names = set[str]()
     for f in parse(text):
+        if f.kind != "bare" and f.name in names:
+            raise errors.fail("E104", f"`{f.name}` is defined twice", f.span, ["call one of them otherwise"], source=text)
+        names.add(f.name)
         check_defaults(f, text)
     parsed = pointwise.expand(parse(text), text)
     own = {f.name: f for f in parsed if f.kind != "bare"}
@@ -39,10 +45,19 @@ def resolve(text: str) -> tuple[sx.Function, ...]:
     _check_recursion(found, text)
     if found[-1].kind == "bare":
         idle = sorted(own.keys() - _reached(found[-1], {f.name: f for f in found}))
+        for e in _strange(found[-1]) if idle else ():
+            if near := closest(e.fn, own):
+                raise errors.fail("E102", f"there is no definition `{e.fn}`", e.span, [near], source=text)
         if idle:
             raise errors.fail("E005", f"a statement outside of a definition, which does not use `{idle[0]}`", found[-1].span,
                               ["put it into a `def` or `op`, or leave the definitions out"], source=text)
     return found
+
+
+def _strange(f: sx.Function) -> Iterator[sx.Call]:
+    """Calls in the statements of a function that no function is meant by."""
+    return (e for s in f.body if isinstance(s, sx.Statement) for e in nodes(s.value)
+            if isinstance(e, sx.Call) and e.fn not in FUNCTIONS and dtype_of(e.fn) is None)
 
 
 def definition(name: str, functions: Mapping[str, sx.Function]) -> sx.Function:
@@ -186,7 +201,8 @@ class _Resolver:
         return f"{name}{k}"
 
     def unknown(self, e: sx.Call) -> CompileError:
-        return self.fail("E102", f"there is no definition `{e.fn}`", e.span, closest(e.fn, [*self.own, *prelude.NAMES]))
+        return self.fail("E102", f"there is no definition `{e.fn}`", e.span,
+                         closest(e.fn, [*self.own, *prelude.NAMES]) or CURES.get(e.fn.lower(), ""))
 
     def fail(self, code: str, message: str, span: Span, *notes: str) -> CompileError:
         return errors.fail(code, message, span, [n for n in notes if n], source=self.text)

@@ -19,7 +19,7 @@ class Param:
     kind: Kind
     dtype: str | None = None
     rank: int | None = None
-    default: int | float | bool | None = None
+    default: int | float | complex | bool | None = None
 
     @property
     def is_scalar(self) -> bool:

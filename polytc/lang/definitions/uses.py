@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from polytc.errors import ArgumentError, CompileError, Span, fail
+from polytc.lang.definitions import prelude
 from polytc.lang.definitions.expand import nodes
 from polytc.lang.definitions.signatures import accesses, bare_inputs, choose, expressions, writers, written
-from polytc.lang.elsewhere import NAMES
+from polytc.lang.elsewhere import CURES, NAMES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
+from polytc.program.scalars import FUNCTIONS
 from polytc.program.typenames import CONSTANTS
 
 
@@ -50,8 +52,22 @@ def unknown(text: str, entry: str | None, called: str, name: str, inputs: Sequen
 
 
 def whole(text: str, entry: str | None, name: str, kind: str, rank: int) -> CompileError:
-    """E409 for an array where the program uses a bare name, which is a number: numpy's way of writing."""
+    """E409 for an array where the program uses a bare name, which is a number: numpy's way of writing; E102 where a function
+    that there is not gets it."""
+    f = choose(text, entry)
     indices = ",".join("ijklmnop"[:rank])
+    called = next((n for s in writers(f) for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Call)
+                   and n.fn not in FUNCTIONS and name in {a.id for a in n.args if isinstance(a, sx.Name)}), None)
+    if called is not None:
+        note = CURES.get(called.fn.lower()) or closest(called.fn, (*prelude.NAMES, *FUNCTIONS))
+        return fail("E102", f"there is no definition `{called.fn}`", called.span, [note] * bool(note), source=text,
+                    kind=ArgumentError)
+    extremum = next((n.fn for s in writers(f) for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Call)
+                     and n.fn in ("min", "max") and [a.id for a in n.args if isinstance(a, sx.Name)] == [name]), None)
+    if extremum is not None:
+        update = f"M {extremum}= {name}[{indices}]"
+        return fail("E103", f"`{extremum}` takes two numbers", place(text, entry, name), [
+            f"the {extremum}imum of an array is an update: `{update}`"], source=text, kind=ArgumentError)
     return fail("E409", f"{name} is a scalar of the program; {kind} is not a number", place(text, entry, name),
                 [f"indices name the elements of an array: `{name}[{indices}]`, on the left side too"], source=text,
                 kind=ArgumentError)

@@ -83,7 +83,20 @@ HABITS = [Habit(*row) for row in (
     (rf"[(,]\s*(?P<at>(?:const\s+)?{_TYPE}\s*[*&]+)\s*(?P<n>\w+)", r"an array is declared with its shape: `f32[N] \g<n>`"),
     (rf"^[^:]*=[^:]*(?<![\w.\])])(?P<n>\d+\.?\d*)\s+(?P<at>(?P<x>{_ACCESS}))", r"a product is written `\g<n> * \g<x>`"),
     (rf"=.*?(?P<x>{_ACCESS}|\w+)\s+(?P<at>as)\s+(?P<t>\w+)", r"a cast is written `\g<t>(\g<x>)`"),
-    (r"[\])\w](?P<at>\.(?:real|imag|conj))\b", "numbers are real: a tensor each holds real and imaginary parts"),
+    (r"(?P<at>\b(?P<x>\w+)\.(?P<f>real|imag|conj)\b)(?:\(\))?(?P<s>\[[^\[\]]*\])", r"a part is written `\g<f>(\g<x>\g<s>)`"),
+    (rf"(?P<x>{_ACCESS}|\w+)(?P<at>\.(?P<f>real|imag|conj)\b)", r"a part is written `\g<f>(\g<x>)`"),
+    (rf"\b(?P<at>(?:{'|'.join(MODULES)})\.(?P<n>pi|inf|nan))\b", r"numbers have names alone: `\g<n>`"),
+    (rf"\b(?P<at>(?:{'|'.join(MODULES)})\.e)\b(?!\w)", "the number e is `exp(1.0)`"),
+    (r"\b(?P<at>(?P<x>\w+)\.(?:shape|size))\b(?!\s*\[)", r"an extent is written with the number of its axis: `\g<x>.shape[0]`"),
+    (r"(?P<at>\b(?:shape|size)\s*\(\s*(?P<x>\w+)\s*\)\s*\[\s*(?P<n>\d+)\s*\])", r"an extent is written `\g<x>.shape[\g<n>]`"),
+    (r"(?P<at>(?<![\w.])(?P<f>\w+)\((?P<a>[^()\[\]]*)\))\s*(?P<s>\[[^\[\]]*\])", lambda m: CURES.get(m["f"].lower()) or
+     f"a call is a statement of its own, and its result is read in another one: `T = {m['f']}({m['a']})`, then `T{m['s']}`"),
+    (r"\bdef\b[^{]*=\s*-?[\w.]+\s*(?P<at>[-*/+][^,)]*)", "a default is a literal: `0.5`, `-1`, `true`, `inf`"),
+    (r"(?P<at>!\s*exists)\b", "where an array has no element is a condition on its indices: `where i >= A.shape[0]`"),
+    (r"(?P<at>\b(?:break|continue))\b", "a loop runs to its end: what no longer happens stands behind `where`", True),
+    (r"(?P<at>\b(?:forall|foreach|parallel|parfor|doall)\b[^{]*)", LOOP),
+    (rf"^\s*(?P<at>(?P<in>{_ACCESS}(?:\s*,\s*{_ACCESS})+)\s*->\s*(?P<out>{_ACCESS}))", lambda m: "a product is written `"
+     + m["out"] + " += " + " * ".join(re.findall(_ACCESS, m["in"])) + "`"),
     (r"^\s*(?P<at>(?P<l>\w+(?:\s*,\s*\w+)+))\s*=\s*(?P<c>\w+)\s*\(",
      r"the results of a call stand in parentheses: `(\g<l>) = \g<c>(...)`"),
     (r"(?<![\w.\[(,])(?P<at>(?P<a>\d+),(?P<b>\d+))(?![\w\])])(?=\s*[*/+-]|\s*$)", r"a number has a point: `\g<a>.\g<b>`"),
@@ -161,6 +174,11 @@ HABITS = [Habit(*row) for row in (
     (rf"=.*?(?P<a>{_ACCESS})\s+(?P<at>(?P<b>{_ACCESS}))(?!\s*[-+*/&|^]?=)",
      r"a product is written `\g<a> * \g<b>`; statements are separated by a newline or `;`"),
     (rf"(?P<a>{_ACCESS})\s+\.\s+(?P<b>{_ACCESS})", r"a product is written `\g<a> * \g<b>`"),
+    (rf"^\s*(?P<at>\(\s*(?P<t>{_ACCESS}|\w+)\s*\))\s*arg(?P<o>max|min)=\s*\(?\s*(?P<v>{_ACCESS}|\w+)",
+     r"`arg\g<o>=` takes the value and what belongs to it, `(M, P) arg\g<o>= (A[i], i)`; the value alone is "
+     r"`\g<t> \g<o>= \g<v>`"),
+    (rf"\((?P<a>{_ACCESS})\s*else\s*(?P<b>{_ACCESS})\s*(?P<at>else)\s*(?P<c>[^()]+)\)",
+     r"each guard has its parentheses: `(\g<a> else (\g<b> else \g<c>))`"),
     (rf"^\s*(?P<at>(?P<l>(?:{_ACCESS}|\w+)(?:\s*,\s*(?:{_ACCESS}|\w+))+)\s*(?P<o>arg(?:max|min)=)\s*(?P<r>[^;]+))",
      r"tuples stand in parentheses: `(\g<l>) \g<o> (\g<r>)`"),
     (rf"^\s*(?P<at>(?:{_ACCESS}|\w+)(?:\s*,\s*(?:{_ACCESS}|\w+))+)\s*=", "each tensor has a statement of its own: "

@@ -259,7 +259,7 @@ def _no_conflict(s: Placed, read: pr.Read, forms: tuple[QuasiAffine, ...], repor
     points = s.domain.points(s.domain.box)
     span: Span = s.lowered.span(read)
     message = f"the statement reads what another of its instances writes to `{s.lowered.target}`"
-    cure = "instances of one statement are independent; write to another tensor"
+    cure = "instances of one statement are independent; write to another tensor, or order them with `for`"
     if points is None:
         report.add("E204", f"that no instance reads what another one writes to `{s.lowered.target}`", span, cure)
         return False

@@ -155,8 +155,10 @@ def _left_forms(s: Lowered, domain: Domain, known: pr.Box, target: ranges.Hull |
     scattered = {axis: f"{s.target}_{axis}" for axis, form in enumerate(forms) if form is None}
     for axis, name in scattered.items():
         if target is None:
+            shape = ",".join(["10"] * len(forms))
             report.add("E216", f"the extent of dimension {axis} of `{s.target}` is not known", s.source.target_span,
-                       "what is read there may be any number: declare the shape, `-> (i64[10] H)`, or write the tensor first")
+                       f"what is read there may be any number: declare the shape, `-> ({s.value.dtype}[{shape}] {s.target})`, "
+                       "or write the tensor first")
             return None
         while name in box:
             name += "_"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from polytc.errors import Span
+from polytc.lang.definitions.expand import nodes
 from polytc.lang.elsewhere import CURES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
@@ -20,8 +21,16 @@ def of_call(fn: str, known: Iterable[str], args: Sequence[sx.Expr] = ()) -> str:
     return CURES.get(fn.lower()) or access or closest(fn, known) or "operators are written element by element, with indices"
 
 
-def of_float_subscript(e: sx.Expr) -> str:
-    """For a subscript that is a float."""
+def of_float_subscript(e: sx.Expr, s: sx.Statement, numbers: Mapping[str, object]) -> str:
+    """For a subscript that is a float: a quotient, a number that is not whole, or a part of a complex number. numbers: what
+    names of the text stand for."""
+    if s.call_style and s.target in ("real", "imag") and e in s.subscripts:
+        other = f"{'imag' if s.target == 'real' else 'real'}(Z[i])"
+        return "a part is not written by itself: " + \
+            (f"`Z[i] = c64(x[i], {other})`" if s.target == "real" else f"`Z[i] = c64({other}, x[i])`")
+    for name in (n.id for n in nodes(e) if isinstance(n, sx.Name)):
+        if isinstance(numbers.get(name), float):
+            return f"`{name}` is {numbers[name]}: give a whole number, `{name}={int(float(str(numbers[name])))}`"
     return "divide integers by `//`, which rounds down" if _divides(e) else "cast it: `i64(...)`"
 
 
@@ -82,12 +91,21 @@ def of_range(index: str, s: Lowered, source: str) -> list[str]:
                       if isinstance(c, sx.RangeClause) and c.index == index), f"{index} in ...")
         return [f"`{given}` reads memory, which is known at run time only: say beside it how far it may go at most, "
                 f"`where {given}, {index} in 0:...`"]
-    notes = [f"state it: `where {index} in 0:...`"]
+    notes = [f"state it: `where {index} in 0:{_modulus(index, s) or '...'}`"]
     if any(isinstance(e, pr.Index) and e.name == index for c, _ in s.conditions for e in pr.walk(c)):
         notes = [f"its conditions bound one end: state both, `where {index} in 0:...`"]
     if s.source.op is not None and not any(isinstance(e, pr.Read) for e in pr.walk(s.value.expr)):
         notes.append(of_changed(s.source, source))
     return notes
+
+
+def _modulus(index: str, s: Lowered) -> int | None:
+    """What subscripts with the index wrap around at, `A[(i+1) % 8]`."""
+    subscripts = (e for top in s.expressions for r in pr.walk(top) if isinstance(r, pr.Read) for e in r.subscripts)
+    wraps = (x for e in subscripts for x in pr.walk(e))
+    found = {int(x.b.value.real) for x in wraps if isinstance(x, pr.Binary) and x.op == "%" and isinstance(x.b, pr.Const)
+             and index in pr.index_names(x.a)}
+    return found.pop() if len(found) == 1 else None
 
 
 def of_rank(tensor: str, shape: Sequence[int] | None, rank: int) -> str:

@@ -221,7 +221,7 @@ class Expressions:
         value = self.value(e)
         if not value.dtype.is_int and value.dtype != UNKNOWN:
             raise self.fail("E308", f"this subscript is {value.dtype}, not an integer", e.span,
-                            cures.of_float_subscript(e) if value.dtype.is_float else "")
+                            cures.of_float_subscript(e, self.s, self.scope.numbers) if value.dtype.is_float else "")
         if not reading(value.expr) and affine(value.expr) is None:
             raise self.fail("E111", "this is not affine", e.span, *cures.of_affine(e, self.s),
                             "indices may be added, multiplied by numbers, divided (`//`, `%`) by positive numbers, and go "
@@ -245,7 +245,8 @@ class Expressions:
         if default.number is None or default.dtype.is_complex and not read.dtype.is_complex:
             return self.alternative(read.expr, default, e.span)
         if default.dtype.is_float and not read.dtype.is_float:
-            raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span)
+            raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span,
+                            f"give an integer, or read a tensor of floats: `T[i] = f64({read.expr.tensor}[i])`")
         constant = type_promotion.adapt(default, read.dtype)
         if not isinstance(constant, pr.Const):
             constant = pr.Const(bool(default.number), BOOL)

@@ -235,7 +235,7 @@ class _Solver:
             others = sorted(indices(c.form) - set(self.box) - {index})
             why = f"also depends on {_list(others)}" if others else "allows every value of it"
             notes.append(f"dimension {c.axis} of `{c.tensor}` {why}")
-        return notes
+        return list(dict.fromkeys(notes))
 
     def sources(self, index: str) -> list[str]:
         """Where a range without values comes from."""

@@ -21,7 +21,7 @@ from polytc.program import program as pr
 from polytc.program.names import Names
 from polytc.program.scalars import I64
 from polytc.program.type_promotion import fold
-from polytc.rewrite.complex_numbers import matrix
+from polytc.rewrite.complex_numbers import both_parts, matrix
 from polytc.rewrite.complex_numbers.parts import both, real, uniform
 from polytc.rewrite.step import Decision
 
@@ -69,7 +69,8 @@ class _Lowering:
         s = replace(s, value=value, subscripts=tuple(map(real, s.subscripts)),
                     bounds=tuple(replace(b, lower=real(b.lower), upper=real(b.upper)) for b in s.bounds))
         if not self.whole[s.target].dtype.is_complex:
-            return [*before, replace(s, value=fold(real(s.value)))]
+            s = replace(s, value=fold(real(s.value)))
+            return [*before, s if self.program.precise else both_parts.summed(s, self.whole, self.part)]
         if self.touches_itself(s):
             made, copy = self.through(s)
             return [*before, *self.in_parts(made), *self.in_parts(copy)]

@@ -12,6 +12,9 @@ reductions keeps its own indices, and writes where they say:
     P[c,h,w] = X[c,2*h,2*w];  O[m,h,w] += W[m,c]*P[c,h,w]          with W[8,8], X[8,14,18]
     ->  P[c, h*9 + w] = X[c,2*h,2*w];  O[m,h_w] += W[m,c]*P[c,h_w]
 
+    P[h,0] = -X[h,1];  P[h,1] = X[h,0];  S[i] += A[i,h,w]*P[h,w]   with X[8,2], A[9,8,2]
+    ->  P[h*2] = -X[h,1];  P[h*2 + 1] = X[h,0];  S[i] += A[i,h_w]*P[h_w]
+
 Two `for` loops become one if the inner one is all that is in the outer one; the order of the iterations stays:
 
     for i in 0:5 { for j in 0:6 { s[0] = s[0]*0.5 + X[i,j] } }     with inout s[1], X[5,6]
@@ -27,6 +30,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
+from polytc.program.type_promotion import fold
 
 Pair = tuple[str, str]
 """Two indices of a statement, outer first."""
@@ -119,6 +123,9 @@ def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str,
                 continue
             seen = True
             a, b = _plain(subscripts[d]), _plain(subscripts[d + 1])
+            if a is not None and isinstance(subscripts[d + 1], pr.Const) and _summed(program, place) and \
+                    _fills(program, s, tensor):
+                continue
             if guarded and not program.sequential or a is None or b is None:
                 return False
             if (s.name, (a, b)) not in pairs and not _fills(program, s, tensor):
@@ -126,6 +133,14 @@ def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str,
             if s.by_index[b].upper != t.shape[d + 1]:
                 return False
     return seen and t.lower[d:d + 2] == (0, 0)
+
+
+def _summed(program: pr.Program, place: tuple[str, int]) -> bool:
+    """Do sums alone walk along these dimensions, the last ones? Elsewhere an index of few values is of use as it is."""
+    tensor, d = place
+    walks = [(s, _plain(r.subscripts[d])) for s in program.statements for r in pr.reads(s) if r.tensor == tensor]
+    return d == len(program.tensor(tensor).shape) - 2 and all(
+        i not in {n for e in s.subscripts for n in pr.index_names(e)} for s, i in walks)
 
 
 def _fills(program: pr.Program, s: pr.Statement, tensor: str) -> bool:
@@ -204,9 +219,8 @@ def _there(program: pr.Program, tensor: str, d: int) -> list[tuple[str, Pair]]:
         for other, subscripts, _ in _accesses(s):
             if other == tensor:
                 a, b = _plain(subscripts[d]), _plain(subscripts[d + 1])
-                assert a is not None
-                assert b is not None
-                result.append((s.name, (a, b)))
+                if a is not None and b is not None:  # a number: it fills a temporary
+                    result.append((s.name, (a, b)))
     return result
 
 
@@ -235,7 +249,7 @@ def _filling(s: pr.Statement, dims: dict[str, int], shapes: dict[str, tuple[int,
         return s
     outer, inner = s.subscripts[d], s.subscripts[d + 1]
     place = pr.Binary("+", pr.Binary("*", outer, pr.Const(shapes[s.target][d + 1], I64), I64), inner, I64)
-    return replace(s, subscripts=(*s.subscripts[:d], place, *s.subscripts[d + 2:]))
+    return replace(s, subscripts=(*s.subscripts[:d], fold(place), *s.subscripts[d + 2:]))
 
 
 def _merged(program: pr.Program, s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:

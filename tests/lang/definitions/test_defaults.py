@@ -71,3 +71,13 @@ def test_refusals(text: str, code: str, place: str) -> None:
         polytc.run(text, x=X)
     first = raised.value.diagnostics[0]
     assert (first.code, text[first.span.start:first.span.end]) == (code, place), str(raised.value)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interp"])
+def test_complex_defaults(target: str) -> None:
+    """Twice, the second time by another Op: the first one stores the signature."""
+    x = np.array([1 + 2j, -3j, 4], np.complex64)
+    for _ in range(2):
+        op = polytc.compile("def f(c64[N] x, c64 a = 1.5j, f32 b = 2) -> (y) { y[i] = a*x[i] + b }", target=target)
+        np.testing.assert_allclose(op(x), 1.5j * x + 2, rtol=1e-6)
+        np.testing.assert_allclose(op(x, a=2 - 1j), (2 - 1j) * x + 2, rtol=1e-6)
