@@ -48,6 +48,7 @@ UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "((((x[i]+1)*x[i]+2)*x[i]-3)*x[i]+4)*x[i]/x[i]": lambda a: ((((a + 1) * a + 2) * a - 3) * a + 4) * a / a}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("text", UNARY)
 def test_elements(text: str, dtype: Any, targets: tuple[str, ...]) -> None:
@@ -65,6 +66,7 @@ def test_two_types(op: str, b: str) -> None:
     everywhere(f"Y[i] = y[i] {op} x[i]", wanted(y, x), x=x, y=y)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "a", "b", "wanted"), [
     ("C[i,j] += A[i,k]*B[k,j]", (17, 20), (20, 33), lambda a, b: a @ b),
     ("C[i,j] += conj(A[i,k])*B[k,j]", (17, 20), (20, 33), lambda a, b: a.conj() @ b),

@@ -265,6 +265,7 @@ def random_program(seed: int, half: str, target: str) -> None:
         assert ((low <= got) & (got <= high)).all(), f"{name} of\n{text}\n{got}\n{low}\n{high}"
 
 
+@pytest.mark.part(3)
 @ALL
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.filterwarnings("ignore:overflow")

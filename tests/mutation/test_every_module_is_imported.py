@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("rewrite", "schedule/cpu", "schedule/gpu", "schedule/fusion", "schedule/tiling", "codegen/passes", "graph/passes")
 
 
+@cache
 def imported() -> set[str]:
     """The modules that tests import, and the names that they take from them."""
     found = set[str]()

@@ -94,12 +94,14 @@ def test_mini(kernel: Kernel) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **AUTOMATIC))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("options", [pytest.param(PROGRAM, id="program"), long(THREADS, "threads")])
 @every_kernel
 def test_mini_otherwise(kernel: Kernel, options: dict[str, Any]) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **options))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("options", [pytest.param(AUTOMATIC, id="automatic"), long(PROGRAM, "program")])
 @kernels_but(ALIKE)
 def test_mini_with_every_access_checked(kernel: Kernel, options: dict[str, Any]) -> None:

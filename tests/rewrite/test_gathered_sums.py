@@ -76,6 +76,7 @@ DIGITS: dict[str, Shapes] = {
 """Places that are digits of an index."""
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", ON_GPUS)
 def test_a_step_that_divides_nothing(text: str) -> None:
     before = stages.build(text, ON_GPUS[text], {})
@@ -123,6 +124,7 @@ def test_the_program_means_the_same(text: str, dtype: type) -> None:
         np.testing.assert_array_equal(evaluate(after, given)[name], expected)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
 @pytest.mark.parametrize("text", GATHERED)
 def test_results(target: str, text: str) -> None:

@@ -105,6 +105,7 @@ def errors(found: np.ndarray, case: Case, arrays: Arrays) -> float:
     return float(np.max(abs(found - case.exact(*wide.values())) / np.maximum(scale, 1e-300)) / U)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", CASES)
 def test_error(name: str, targets: tuple[str, ...]) -> None:
     case = CASES[name]

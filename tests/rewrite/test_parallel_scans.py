@@ -48,6 +48,7 @@ def same(written: Program, after: Program) -> None:
         np.testing.assert_array_equal(arrays[n], expected[n])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", SCANS)
 def test_results_stay(name: str) -> None:
     written = build(SCANS[name])

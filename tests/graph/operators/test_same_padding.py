@@ -32,6 +32,7 @@ def numbers(op: str, length: int) -> np.ndarray:
     return x.astype(np.uint8 if op == "QLinearAveragePool" else np.float32)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("op", ["LpPool", "QLinearAveragePool"])
 @pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize(("kernel", "stride"), WINDOWS)

@@ -94,6 +94,7 @@ def check(found: np.ndarray, exact: np.ndarray, half: str, places: float) -> Non
     np.testing.assert_allclose(found.astype(np.float64), exact, rtol=0, atol=slack)
 
 
+@pytest.mark.part(2)
 @ALL
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(name: str, half: str, build) -> None:

@@ -136,6 +136,7 @@ def test_results_of_words_have_places_of_their_own(
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("target", "a", "b"), [
     pytest.param(t, *types, marks=() if t in ("cpu", "AVX2", *also) else pytest.mark.long)
     for types, also in ((("u8", "i8"), ("VNNI", "i8mm")), (("u8", "u8"), ("AVX-VNNI",)), (("i8", "i8"), ("AMX", "dotprod")),
@@ -152,6 +153,7 @@ def test_zero_points(target: str, a: str, b: str) -> None:
     assert target != "cpu" or has_dots(program, VNNI)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("weights", "lead"), [
     ((), ""), (("W",), "0,"), pytest.param((), "0,", marks=pytest.mark.long), pytest.param(("W",), "", marks=pytest.mark.long)])

@@ -41,6 +41,7 @@ def lowered(text: str, machine: str, **shapes: tuple[int, ...]) -> tuple[loops.M
     return made.loops, made.source.text
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", SLOW)
 @pytest.mark.parametrize("name", [*PROGRAMS, *MORE])
 def test_results(name: str, machine: str, targets: tuple[str, ...]) -> None:

@@ -35,6 +35,7 @@ def test_prefixes_are_scans(text: str, target: str) -> None:
     check(program, target)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", [
     "Y[i,j] += X[i,k] * j where k <= j, j in 0:X.shape[1]",              # the value depends on the place
     "Y[i,j] += X[i,k] where k <= j + 3, j in 0:20",                      # starts with more than one element

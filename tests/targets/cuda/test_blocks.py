@@ -41,6 +41,7 @@ def compared(program: Program, target: CompiledCuda, text: str = "") -> None:
         np.testing.assert_allclose(arrays[n], wanted, rtol=1e-5)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("text", "shapes"), STAGED, ids=lambda x: x[:30] if isinstance(x, str) else "")
 def test_tiles_in_shared_memory(text: str, shapes: Mapping[str, tuple[int, ...]], machine: str) -> None:
@@ -91,6 +92,7 @@ def test_more_blocks_than_an_axis_has(count: int) -> None:
     np.testing.assert_array_equal(x.ravel(), np.arange(2 * count))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("dtype", [BOOL, I8, U8, I32, F16, BF16, F32, F64], ids=str)
 @pytest.mark.parametrize("lanes", [2, 4, 16])
 def test_vectors_of_every_type(dtype: DType, lanes: int) -> None:

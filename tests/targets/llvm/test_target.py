@@ -93,6 +93,7 @@ def operators(dtype: DType) -> list[str]:
     return ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", *COMPARE]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_binary_operators(dtype: DType, lanes: int) -> None:

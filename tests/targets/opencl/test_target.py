@@ -58,6 +58,7 @@ QUICK = {"f16": (1, 4), "bf16": (1, 8), "f32": (1, 2, 16), "f64": (1, 8), "bool"
 """Lanes: each number of them for signed and unsigned integers and for floats."""
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("dtype", "lanes"), [
     pytest.param(t, n, marks=() if n in QUICK[str(t)] else pytest.mark.long)
     for t in REAL.values() for n in (1, 2, 4, 8, 16)], ids=str)

@@ -19,6 +19,7 @@ def chain(n: int = 130) -> Recipe:
     return polytc.schedule(CHAIN, shapes={"X": (n,)})
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("n", [3, 33, 130, 131])
 @pytest.mark.parametrize("make", [
     lambda s: s.compute_at("T", "Y", at="i.0").parallel("Y", "i.0"),
