@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,10 +32,24 @@ def _views(threads: int) -> Iterator[Row]:
     scaled, large = polytc.compile("B[i,j] = A[i,j]*2 + 1", threads=threads), np.empty((2000, 4000), np.float32)
     yield Row("into out[:, ::2]", lambda: scaled(a, out=large[:, ::2]), {
         "numpy": lambda: np.add(np.multiply(a, 2, out=large[:, 1::2]), 1, out=large[:, 1::2])}, 1.2)
+    yield _behind_a_gap(threads)
     b, c = floats(512, 512, seed=1), floats(512, 512, seed=2)
     product = polytc.compile("C[i,j] += A[i,k]*B[k,j]", threads=threads)
     yield Row("A[:512, :512] @ B", lambda: product(a[:512, :512], b), {"numpy": lambda: a[:512, :512] @ b}, 1.2)
     yield Row("A.T @ B", lambda: product(b.T, c), {"numpy": lambda: b.T @ c}, 1.2)
+
+
+def _behind_a_gap(threads: int) -> Row:
+    """Memory that nobody may touch lies before the array: guarded reads must not go there, and need not pay for it."""
+    shape, gap = (1000, 100), 1 << 20
+    shifted = polytc.compile("Y[i,j] = (X[i-300,j] else 0) where i in 0:1000, j in 0:100", threads=threads)
+    memory = np.frombuffer(mmap.mmap(-1, 2 * gap), np.uint8)
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(gap), 0)
+    behind = memory[gap:gap + 4 * shape[0] * shape[1]].view(np.float32).reshape(shape)
+    inside = floats(3000, 100)[1000:2000]
+    behind[...] = inside
+    return Row("rows shifted behind a gap in memory", lambda: shifted(behind), {"no gap": lambda: shifted(inside)}, 1.1,
+               exact=True)
 
 
 def _picks(threads: int) -> Iterator[Row]:

@@ -21,7 +21,7 @@ from polytc.program.words import Dot
 from polytc.targets.llvm import amx_cells, amx_checks, expressions, ir, prefetches
 from polytc.targets.llvm.amx_cells import EDGE, HELD, WORD, Block, Cell, Chunk
 from polytc.targets.llvm.amx_loops import Nest, iterate, results_of, words_at
-from polytc.targets.llvm.expressions import Body
+from polytc.targets.llvm.function_state import Body
 
 TILES, PALETTE = 8, 1
 """Tiles; the number of the way to divide the unit that has eight of them."""

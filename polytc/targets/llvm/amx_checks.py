@@ -14,7 +14,7 @@ from polytc.program.scalars import U32
 from polytc.targets.llvm import float_parts, ir, memory
 from polytc.targets.llvm.amx_cells import EDGE, WORD, Cell, Chunk, Operand
 from polytc.targets.llvm.amx_loops import Nest, iterate, results_of, words_at
-from polytc.targets.llvm.expressions import Body
+from polytc.targets.llvm.function_state import Body
 
 INFINITE = 0x7F800000
 """The bits of an f32 above which it is a NaN, without its sign."""

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from polytc.codegen import addresses, loops
 from polytc.targets.llvm import ir
 from polytc.targets.llvm.amx_cells import WORD, Chunk, Place
-from polytc.targets.llvm.expressions import Body, pointer
+from polytc.targets.llvm.expressions import pointer
+from polytc.targets.llvm.function_state import Body
 
 Nest: TypeAlias = Sequence[tuple[str, range]]
 """Variables of loops and their values, innermost last."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from polytc.codegen import loops, traverse
 from polytc.targets.llvm import ir
-from polytc.targets.llvm.expressions import Body
+from polytc.targets.llvm.function_state import Body
 
 PARAMETERS = ("i64 %begin", "i64 %end", "ptr %context", "ptr %arena")
 

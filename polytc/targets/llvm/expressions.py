@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+import functools
+from dataclasses import replace
 
 from polytc.codegen import addresses, intervals, loops, traverse
-from polytc.machine import Machine
 from polytc.program import words
 from polytc.program.scalars import BF16, F32, I32, I64
 from polytc.targets.llvm import arithmetic, dots, float_facts, float_parts, intrinsics, ir, memory, quotients, rounding
-
-
-@dataclass
-class Body:
-    """The state of writing one function's body.
-
-    flags: of float operations. values: the loop variables; numbers: those whose copies are being written. bounds: what they lie
-    between. pointers: the buffers.
-    scopes: addresses already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
-    loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
-    """
-
-    fn: ir.Function
-    machine: Machine
-    flags: str
-    values: dict[str, ir.Value] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
-    bounds: dict[str, intervals.Interval] = field(default_factory=dict)
-    pointers: dict[str, ir.Value] = field(default_factory=dict)
-    scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
-    mask: ir.Value | None = None
-    loaded: dict[str, dict[tuple[addresses.Address, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
-    block: str = ""
+from polytc.targets.llvm.function_state import Body
 
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
@@ -212,19 +189,31 @@ def _has_load(e: loops.Expr) -> bool:
 
 
 def _select(body: Body, e: loops.Select) -> ir.Value:
-    """Loads of an arm happen only where the arm is chosen: by a branch, or by a mask where lanes differ."""
+    """Loads of an arm happen only where the arm is chosen: by a branch, or by a mask where there are lanes."""
     cond = emit(body, e.cond)
     if not (_has_load(e.a) or _has_load(e.b)):
         a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
         return body.fn.choose(cond, a, b)
     if ir.lanes_of(cond.type) == 1:
         return memory.guarded(body.fn, cond, lambda: _arm(body, e.a, e.lanes), lambda: _arm(body, e.b, e.lanes))
-    outer = body.mask
+    outer, there = body.mask, body.there
     inverse = body.fn.binary("xor", cond, ir.constant(True, cond.type))
+    body.there = there | _alike(e.cond)
     a = _masked_arm(body, e.a, e.lanes, cond, outer)
+    body.there = there
     b = _masked_arm(body, e.b, e.lanes, inverse, outer)
     body.mask = outer
     return body.fn.choose(cond, a, b)
+
+
+def _alike(cond: loops.Expr) -> frozenset[loops.Expr]:
+    """The conditions among those that have to hold that are the same in all lanes."""
+    match cond:
+        case loops.Broadcast() if not _has_load(cond):
+            return frozenset((cond.a,))
+        case loops.Binary("&&"):
+            return _alike(cond.a) | _alike(cond.b)
+    return frozenset()
 
 
 def _arm(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
@@ -259,16 +248,7 @@ def _sum(body: Body, form: addresses.Address, lane: int = 0) -> ir.Value:
         return ir.constant(offset, "i64")
     if offset == 0:
         return total
-    return _shared(body, (total.ref, offset), lambda: body.fn.binary("add nsw", total, ir.constant(offset, "i64")))
-
-
-def _shared(body: Body, key: object, make: Callable[[], ir.Value]) -> ir.Value:
-    """What an enclosing scope has computed already, or a new value that this scope keeps."""
-    for scope in body.scopes:
-        if key in scope:
-            return scope[key]
-    body.scopes[-1][key] = value = make()
-    return value
+    return body.shared((total.ref, offset), lambda: body.fn.binary("add nsw", total, ir.constant(offset, "i64")))
 
 
 def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | None:
@@ -294,12 +274,24 @@ def pointer(body: Body, buffer: loops.Buffer, form: addresses.Address, lane: int
     does the element)."""
     base, total, offset = body.pointers[buffer.name], _terms(body, form.terms), form.constant + lane
     inside = body.mask is None and not isinstance(active, ir.Value)
-    if total is None or offset == 0:
+    if total is None or offset == 0 and not body.there:
         index = ir.constant(offset, "i64") if total is None else total
-        return _shared(body, (base.ref, index.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, index, inside))
-    start = _shared(body, (base.ref, total.ref), lambda: memory.address(body.fn, base, buffer.dtype, total, False))
+        return body.shared((base.ref, index.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, index, inside))
+    start = body.shared((base.ref, total.ref), lambda: memory.address(body.fn, base, buffer.dtype, total, False))
+    if body.there:
+        copy = tuple((n, k) for n, k in body.numbers.items() if any(n in traverse.variables(c) for c in body.there))
+        start = body.shared((start.ref, body.there, copy), lambda: _mapped(body, buffer, start, offset))
     step = ir.constant(offset, "i64")
-    return _shared(body, (start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
+    return body.shared((start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
+
+
+def _mapped(body: Body, buffer: loops.Buffer, start: ir.Value, offset: int) -> ir.Value:
+    """`start`, or where loads are not allowed in any lane a pointer from which `offset` elements lead to the buffer's middle.
+    A masked load without lanes reads nothing; but if its address is in no page that is there, as what lies before a tensor may
+    not be, a processor takes a hundred cycles to find that out. Neighbouring accesses share the pointer."""
+    cond = functools.reduce(functools.partial(body.fn.binary, "and"), (emit(body, c) for c in sorted(body.there, key=repr)))
+    middle = ir.constant(buffer.size // 2 - offset, "i64")
+    return body.fn.choose(cond, start, memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, middle, False))
 
 
 def offset(body: Body, form: addresses.Address) -> ir.Value:
@@ -361,7 +353,7 @@ def _active(body: Body, indices: tuple[loops.Expr, ...]) -> memory.Active:
     if active is None or isinstance(active, int):
         return active
     mask = active
-    return emit(body, mask) if _has_load(mask) else _shared(body, mask, lambda: emit(body, mask))
+    return emit(body, mask) if _has_load(mask) else body.shared(mask, lambda: emit(body, mask))
 
 
 def _load_one_masked(body: Body, e: loops.Load, form: addresses.Address, mask: ir.Value) -> ir.Value:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from polytc.codegen import prefetch
 from polytc.targets.llvm import expressions, ir
+from polytc.targets.llvm.function_state import Body
 
 
-def emit(body: expressions.Body, ahead: prefetch.Prefetch) -> None:
+def emit(body: Body, ahead: prefetch.Prefetch) -> None:
     """The prefetches of one iteration, at the start of its loop's body."""
     fn, size = body.fn, ahead.buffer.dtype.bytes
     fn.text.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])

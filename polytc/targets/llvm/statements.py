@@ -16,7 +16,7 @@ from polytc.codegen.passes import unrolling
 from polytc.codegen.passes.analyses import alias_analysis, work_estimate
 from polytc.machine import Machine
 from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, thread_teams
-from polytc.targets.llvm.expressions import Body
+from polytc.targets.llvm.function_state import Body
 
 STACK_BYTES = 16 << 10
 """Local buffers larger than this live in the arena instead of the stack."""

@@ -29,7 +29,8 @@ PLAIN = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:{H}
 
 def rewritten(program: Program, results: int, block: int | None = None) -> Program:
     found = {s.name: c for s in program.statements if (c := convolution.recognise(program, s)) is not None}
-    return convolution.rewrite(program, {n: convolution.Choice(results, c.tiles(results) if block is None else block) for n, c in found.items()})
+    return convolution.rewrite(program, {n: convolution.Choice(results, c.tiles(results) if block is None else block)
+                                         for n, c in found.items()})
 
 
 def sums(x: np.ndarray, w: np.ndarray, before: tuple[int, int], out: tuple[int, int], groups: int = 1) -> np.ndarray:

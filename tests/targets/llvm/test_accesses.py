@@ -12,7 +12,7 @@ import pytest
 
 from polytc.codegen import loops
 from polytc.program.scalars import BOOL, F32, F64, I8, I32, I64, U8, DType
-from tests.targets.llvm.llvm_modules import V, add, c, elementwise, load, module, run
+from tests.targets.llvm.llvm_modules import TARGET, V, add, c, elementwise, load, module, run
 
 # ---- addresses
 
@@ -125,6 +125,40 @@ def test_nested_guards_and_scalar_conditions() -> None:
     x = np.random.default_rng(0).random((4, 16), np.float32)
     want = np.pad(x, ((1, 1), (2, 0)), constant_values=1)[:, :16]
     assert np.array_equal(run(module(body, a, out), x), want)
+
+
+def row_or_one(row: loops.Expr, high: int, width: int) -> loops.Expr:
+    """Eight neighbours of a row, where there is one."""
+    a = loops.Buffer("a", F32, (high, width))
+    inside = loops.binary("&&", loops.binary(">=", row, c(0)), loops.binary("<", row, c(high)))
+    there = load(a, row, loops.Ramp(V("i"), 1, 8), lanes=8)
+    return loops.Select(loops.Broadcast(inside, 8, BOOL), there, loops.Const(1.0, F32, 8), F32, 8)
+
+
+def test_copies_of_a_statement_have_guards_of_their_own() -> None:
+    """The copies of an unrolled loop share addresses; some of their rows are there, and some are not."""
+    a, out = loops.Buffer("a", F32, (4, 16)), loops.Buffer("out", F32, (3, 6, 16))
+    store = loops.Store(out, (V("r"), V("u"), loops.Ramp(V("i"), 1, 8)), row_or_one(add(add(V("r"), V("u")), c(-2)), 4, 16))
+    copies = loops.For("u", c(0), c(6), 1, store, "unroll")
+    body = loops.For("r", c(0), c(3), 1, loops.For("i", c(0), c(16), 8, copies))
+    x = np.random.default_rng(0).random((4, 16), np.float32)
+    padded = np.pad(x, ((2, 4), (0, 0)), constant_values=1)
+    assert np.array_equal(run(module(body, a, out), x), np.stack([padded[r:r + 6] for r in range(3)]))
+
+
+def test_guarded_vectors_of_no_lane_look_at_memory_that_is_there() -> None:
+    """A masked load of no lanes before a tensor is right, and slow where no memory is: benchmarks/cliffs.py measures that."""
+    a, out = loops.Buffer("a", F32, (4, 16)), loops.Buffer("out", F32, (9, 16))
+    store = loops.Store(out, (V("r"), loops.Ramp(V("i"), 1, 8)), row_or_one(add(V("r"), c(-3)), 4, 16))
+    body = loops.For("r", c(0), c(9), 1, loops.For("i", c(0), c(16), 8, store))
+    text = str(TARGET.emit(module(body, a, out)).text)
+    calls = [line for line in text.splitlines() if "= call" in line and "@llvm.masked.load" in line]
+    places = [line.split("(ptr ")[1].split(",")[0] for line in calls]
+    assert places
+    lines = {line.split(" = ")[0].strip(): line for line in text.splitlines() if " = " in line}
+    assert all("getelementptr" in lines[p] for p in places)
+    starts = [lines[p].split("ptr %")[1].split(",")[0] for p in places]
+    assert all("select i1" in lines[f"%{s}"] for s in starts)
 
 
 def test_if_else_and_bool() -> None:
