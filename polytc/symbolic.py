@@ -114,10 +114,9 @@ class OpenSizes:
         except NotGeneral as e:
             raise errors.fail("E412", f"the sizes {', '.join(base)} cannot stay open: {e}",
                               notes=["without names of sizes a kernel is made for each combination of shapes"]) from None
-        taken = {i for s in program.statements for i in s.indices} | {t.name for t in program.tensors}
-        both = [n for n in self.names if n in taken]
+        both = [t.name for t in program.tensors if t.name in self.names]
         if both:
-            raise errors.fail("E412", f"{both[0]} is a size, and an index or a tensor of the program",
+            raise errors.fail("E412", f"{both[0]} is a size, and a tensor of the program",
                               notes=["call the size by another name"])
         return program
 

@@ -205,6 +205,12 @@ def test_sizes_may_be_called_as_indices_of_rewrites_are(sizes: str, target: str)
         np.testing.assert_allclose(op(x, w), [np.convolve(row, w[::-1], "valid")[:n].sum() for row in padded], rtol=1e-4)
 
 
+def test_a_size_may_be_called_as_an_index_of_the_text_is() -> None:
+    op = polytc.compile("def f(f32[M] A) -> (C) { C[i] = A[i] }", shapes={"A": ("i",)})
+    for n in (3, 70):
+        np.testing.assert_array_equal(op(np.arange(n, dtype=np.float32)), np.arange(n))
+
+
 def test_no_index_behind_a_step_is_called_as_a_size() -> None:
     """For every program of this file, its sizes called as the indices that steps make."""
     for name in ("padded convolution", "layer", "matrix times vector", "softmax"):

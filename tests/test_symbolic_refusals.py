@@ -56,7 +56,7 @@ def test_fixed_extents_beside_open_ones_are_checked() -> None:
 
 @pytest.mark.parametrize(("text", "shapes", "reason"), [
     ("def f(f32[M] A) -> (C) { C[i] = A[i] * (1.0/M) }", None, "no linear formula"),
-    ("def f(f32[M] A) -> (C) { C[M2] = A[M2] }", {"A": ("M2",)}, "an index or a tensor"),
+    ("def f(f32[M] A) -> (C) { C[i] = A[i] }", {"A": ("C",)}, "a size, and a tensor"),
     ("C[i] = A[i]", None, "names no sizes"),
     ("def f(f32[M,N] A) -> (f32[M*N] C) { C[i] = A[i//N, i%N] where i in 0:M*N }", None, "no formula"),
 ])

@@ -43,6 +43,7 @@ CONSTANTS = {
     "rewrite/complex_numbers/statements.py": {"LONGEST": TEXT, "_COSTS": TEXT},
     "rewrite/factors.py": {"PRODUCTS": TIDY},
     "rewrite/index_checks.py": {"ROWS": SHAPE, "BLOCK": SHAPE},
+    "rewrite/unwritten_elements.py": {"LAST": EXACT},
     "rewrite/long_sums.py": dict.fromkeys(("LIMIT", "BLOCK", "NARROW", "STEP", "BRANCHES", "LEVELS"), RESULTS),
     "rewrite/cpu/word_tensors.py": {"TOP_BITS": EXACT},
     "rewrite/tidy/constant_terms.py": {"USES": TIDY},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc.rewrite.unwritten_elements import check_scatters
 
 RANDOM = np.random.default_rng(5)
 TARGETS = ("cpu", "interp", "evaluate")
@@ -106,3 +107,9 @@ def test_what_is_read_in_a_loop_is_not_presumed() -> None:
     text = "def f(i64[N] p, f64[N] v) -> (f64[N] O) { for t in 0:2 { O[p[i]] = v[i]; O[i] += 1.0 } }"
     with pytest.raises(polytc.CompileError, match="E213"):
         polytc.run(text, p=p5, v=V, checked=True)
+
+
+def test_what_is_filled_before_is_not_looked_at() -> None:
+    text = "def f(i64[8] p, f32[8] v) -> (f32[8] O) { O[x] = 0; O[p[i]] = v[i] }"
+    program = polytc.build(text)
+    assert check_scatters(program) == (program, ())

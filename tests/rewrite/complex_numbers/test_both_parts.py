@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc.rewrite.complex_numbers import both_parts
 from polytc.rewrite.complex_numbers.statements import as_real
 
 RANDOM = np.random.default_rng(19)
@@ -39,3 +40,9 @@ def test_precise_sums_stay_as_they_are() -> None:
     text = "precise def f(c128[M,N] A) -> (S) { S[i] += real(A[i,j]*conj(A[i,j])) }"
     assert "part" not in str(as_real(polytc.build(text, {"A": A.shape})))
     np.testing.assert_allclose(polytc.run(text, A=A), (A * A.conj()).real.sum(1), rtol=1e-12)
+
+
+def test_a_sum_of_real_numbers_has_no_parts() -> None:
+    program = polytc.build("S[i] += A[i,j]*A[i,j]", {"A": A.shape}, {"A": "f64"})
+    s = program.statement("S1")
+    assert both_parts.summed(s, {t.name: t for t in program.tensors}, "part") is s
