@@ -13,7 +13,7 @@ from polytc import compiler
 from polytc.machine import Machine
 from polytc.program.program import Program
 from polytc.program.scalars import DType
-from polytc.rewrite.index_checks import check_indices
+from polytc.rewrite.unwritten_elements import check_memory
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.targets.opencl.driver import devices
 from polytc.targets.opencl.driver.session import Session
@@ -70,7 +70,7 @@ class Enqueued:
 def load(program: Program, queue: Any, schedule: Callable[[Machine], str | None]) -> Enqueued:
     """The program for a queue's device and context. schedule: what is asked for, for a machine. Raises what compiling for
     OpenCL raises, and ArgumentError E410 where indices are to be checked: a run is not over when it has been enqueued."""
-    if program.checked and check_indices(program)[1]:
+    if program.checked and check_memory(program)[1]:
         raise argument_error("E410", "enqueue() cannot tell of indices outside: it returns before the run is over",
                              "call the op instead, or compile it with checked=False")
     device = devices.of(queue.device)

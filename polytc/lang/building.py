@@ -54,7 +54,7 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
     text; name: of the program; prover: what proves programs with `for` loops or `inout` sound, which are taken on trust without
     one, and the others where they are too large to look at every point; unrounded: inputs and outputs that are temporaries of
     something larger, see `halves.widen`; presume: a scatter reaches every element that is needed, which a run looks at (see
-    `rewrite.index_checks`). Raises CompileError with all diagnostics.
+    `rewrite.unwritten_elements`). Raises CompileError with all diagnostics.
     """
     try:
         return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover, unrounded,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -59,7 +59,20 @@ class Names:
         return claim(base, self.taken)
 
 
-def with_indices(s: pr.Statement, names: Mapping[str, str]) -> pr.Statement:
+def indices_beside_sizes(program: pr.Program) -> pr.Program:
+    """The program with no index that is called as an open size is: a set of isl would take the one for the other."""
+    return indices_beside(program, frozenset(program.sizes)) if program.sizes else program
+
+
+def indices_beside(program: pr.Program, names: Set[str]) -> pr.Program:
+    """The program with other indices for those of these names."""
+    used = {i for s in program.statements for i in s.indices}
+    taken = used | names | set(program.sizes) | {t.name for t in program.tensors}
+    new = {i: claim(f"{i}_", taken) for i in sorted(used & names)}
+    return replace(program, statements=tuple(_with_indices(s, new) for s in program.statements)) if new else program
+
+
+def _with_indices(s: pr.Statement, names: Mapping[str, str]) -> pr.Statement:
     """The statement with other names for indices."""
     new: dict[str, pr.Expr] = {old: pr.Index(name) for old, name in names.items()}
     return replace(s, subscripts=tuple(pr.substitute(e, new) for e in s.subscripts), value=pr.substitute(s.value, new),
@@ -67,16 +80,6 @@ def with_indices(s: pr.Statement, names: Mapping[str, str]) -> pr.Statement:
                    where=tuple(pr.substitute(c, new) for c in s.where),
                    bounds=tuple(pr.Bound(names.get(b.index, b.index), pr.substitute(b.lower, new), pr.substitute(b.upper, new))
                                 for b in s.bounds))
-
-
-def indices_beside_sizes(program: pr.Program) -> pr.Program:
-    """The program with no index that is called as an open size is: a set of isl would take the one for the other."""
-    used = {i for s in program.statements for i in s.indices} if program.sizes else set()
-    if used.isdisjoint(program.sizes):
-        return program
-    taken = used | set(program.sizes) | {t.name for t in program.tensors}
-    names = {i: claim(f"{i}_", taken) for i in sorted(used.intersection(program.sizes))}
-    return replace(program, statements=tuple(with_indices(s, names) for s in program.statements))
 
 
 @functools.lru_cache(maxsize=4096)

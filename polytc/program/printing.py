@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
-from polytc.program.names import claim, with_indices
+from polytc.program.names import indices_beside
 from polytc.program.scalars import BOOL, I64, DType
 from polytc.program.sizes import Size, Undecided
 from polytc.program.type_promotion import TypeProblem, Value
@@ -183,9 +183,4 @@ def _readable(p: pr.Program) -> pr.Program:
     name = re.sub(r"\W", "_", p.name) or "program"
     known = name in scalars.FUNCTIONS or dtype_of(name) is not None or name in _WORDS
     name = f"{name}_" if known or name[0].isdigit() or keyword.iskeyword(name) else name
-    tensors = {t.name for t in p.tensors} | set(p.sizes)
-    indices = {i for s in p.statements for i in s.indices}
-    taken = tensors | indices | _WORDS
-    names = {i: claim(f"{i}_", taken) for i in sorted(indices & (tensors | _WORDS))}
-    statements = tuple(with_indices(s, names) for s in p.statements) if names else p.statements
-    return replace(p, name=name, statements=statements)
+    return replace(indices_beside(p, _WORDS.union(p.sizes, (t.name for t in p.tensors))), name=name)

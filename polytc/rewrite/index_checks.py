@@ -243,7 +243,7 @@ def _numbered(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, 
     for rows in layout(s, domain):
         value = pr.Select(pr.substitute(test, rows.swapped), type_promotion.fold(rows.number), none, I64)
         yield telling(s, name, rows, domain, "min", value, none,
-                    lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, None))
+                      lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, None))
 
 
 def _largest(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, place: int) -> Iterator[_Made]:
@@ -258,7 +258,7 @@ def _largest(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, p
     domain = _everywhere(inside, indices) or _running(inside, indices)
     for rows in layout(s, domain):
         yield telling(s, name, rows, domain, "max", pr.substitute(value, rows.swapped), zero,
-                    lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, limit))
+                      lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, limit))
 
 
 def _distance(place: pr.Expr, lower: int, extent: int) -> tuple[pr.Expr, int]:
@@ -321,7 +321,7 @@ def layout(s: pr.Statement, domain: Domain) -> Iterator[Rows]:
 
 
 def telling(s: pr.Statement, name: str, rows: Rows, domain: Domain, op: str, value: pr.Expr, first: pr.Const,
-          check: Callable[[pr.Tensor, int], Check]) -> _Made:
+            check: Callable[[pr.Tensor, int], Check]) -> _Made:
     """The statements that compute an output."""
     name, row = name + rows.suffix, rows.row
     at: tuple[pr.Expr, ...] = (pr.Index(row.index),) if row is not None else ()

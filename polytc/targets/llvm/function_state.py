@@ -13,9 +13,8 @@ from polytc.targets.llvm import ir
 @dataclass
 class Body:
     """flags: of float operations. values: the loop variables; numbers: those whose copies are being written. bounds: what they
-    lie between. pointers: the buffers.
-    scopes: addresses already computed, innermost block last. mask: lanes in which loads are allowed, None for all;
-    there: conditions, alike in all lanes, without which loads are allowed in none.
+    lie between. pointers: the buffers. scopes: addresses already computed, innermost block last. mask: lanes in which loads
+    are allowed, None for all; there: conditions, alike in all lanes, without which loads are allowed in none.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
     """
 

@@ -310,7 +310,7 @@ def _tile(layout: Layout, row: str, column: str) -> tuple[str, ...]:
     number = "(block*b + t)" if layout.blocks > 1 else "t"
     batch: list[str] = []
     above = "area"
-    for extent in reversed(_extents(layout, "n")[:len(layout.joined)]):
+    for extent in reversed(_extents(layout, "n") if layout.joined else ()):
         last = len(batch) + 1 == len(layout.joined)
         batch.insert(0, f"{number}//({above})" if last else f"{number}//({above})%{extent}")
         above += f"*{extent}"
