@@ -15,6 +15,7 @@ from polytc.schedule import isl_schedule
 from polytc.schedule.cpu import sequential
 from polytc.schedule.cpu import strategy as cpu
 from polytc.schedule.decisions import KINDS, Decisions
+from polytc.schedule.facts import work_groups
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import launches
 from polytc.schedule.gpu import strategy as gpu
@@ -81,7 +82,7 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
     `how` says so then. Where somebody else decided, an illegal tree is refused (E701, E704)."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
-    in_memory = any(s.bounds and not gpu.is_cut(s) for s in scop.program.statements)
+    in_memory = any(s.bounds and not work_groups.is_cut(s) for s in scop.program.statements)
     if scop.program.sequential and in_memory:  # isl sees the boxes of ranges in memory, and would scan them
         return Schedule(scop.original, "program order: `for` loops with ranges in memory")
     try:

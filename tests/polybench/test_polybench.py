@@ -15,6 +15,7 @@ import pytest
 import polytc
 from examples.polybench import checksums
 from examples.polybench.kernels import KERNELS, Kernel
+from polytc.poly import scheduler
 from tests.polybench import reference
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +100,17 @@ def test_mini(kernel: Kernel) -> None:
 @every_kernel
 def test_mini_otherwise(kernel: Kernel, options: dict[str, Any]) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **options))
+
+
+@pytest.mark.part(2)
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if "for " in kernel.text])
+def test_mini_where_isl_gives_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops are those of the text, with tiles and vectors as far as their dependences let them."""
+    monkeypatch.setenv("POLYTC_CACHE", "0")
+    monkeypatch.setattr(scheduler, "FIRST", 10)
+    monkeypatch.setattr(scheduler, "SYMBOLIC_ATTEMPTS", ())
+    kernel = KERNELS[name]
+    assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **THREADS))
 
 
 @pytest.mark.part(2)

@@ -147,7 +147,7 @@ def test_tile_and_interchange() -> None:
 def test_budget_falls_back_to_program_order(monkeypatch: pytest.MonkeyPatch) -> None:
     found, deps = facts(*MATMUL)
     monkeypatch.setattr(scheduler, "FIRST", 100)
-    monkeypatch.setattr(scheduler, "NUMERIC_ATTEMPTS", ((100, 1.0),))
+    monkeypatch.setattr(scheduler, "NUMERIC_ATTEMPTS", (scheduler.Attempt(100, 1.0),))
     schedule = isl_schedule.schedule(found, deps)
     assert schedule.how.startswith("program order")
     assert "operations" in schedule.how

@@ -29,8 +29,8 @@ from polytc.rewrite.gpu import local_tiles
 from polytc.rewrite.gpu.division import Division
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.schedule.facts.fusion_groups import coincident_indices
+from polytc.schedule.facts.work_groups import is_cut, kernels
 from polytc.schedule.gpu import kernel_loops, launches
-from polytc.schedule.gpu import strategy as gpu
 
 
 def map_to_work_groups(program: pr.Program, division: Division, machine: Machine) -> pr.Program:
@@ -63,7 +63,7 @@ def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], division: Divisi
         inside = tuple(_inside(s) for s in run)
         alone = replace(program, tensors=tensors, statements=inside)
         made = local_tiles.map_statements(alone, division, names, Enclosing(around, others))
-        if any(gpu.is_cut(s) for s in made.statements):
+        if any(is_cut(s) for s in made.statements):
             tensors = made.tensors
             run = tuple(replace(s, ranges=(*around, *s.ranges), loops=run[0].loops) for s in made.statements)
         statements += run
@@ -96,8 +96,8 @@ def _launched(statements: tuple[pr.Statement, ...], machine: Machine) -> Estimat
     total, costs = Estimate(), machine.costs.launches
     for around, run in _runs(statements):
         trips, most = prod(r.extent for r in around), costs.items * machine.cores
-        for kernel in gpu.kernels(run):
-            cut = gpu.is_cut(kernel[0])
+        for kernel in kernels(run):
+            cut = is_cut(kernel[0])
             waits = [launches.serialized_instances(s, most) / trips if cut else _waits(s, most) for s in kernel]
             total += trips * Estimate(arithmetic=costs.step * sum(waits), launches=costs.launch * (1 if cut else len(kernel)))
     return total

@@ -22,7 +22,7 @@ from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.schedule.cpu import strategy as cpu
 from polytc.schedule.decisions import BandTiled, Decisions, Misfit
-from polytc.schedule.facts import bands, scheduler_constraints, total_order
+from polytc.schedule.facts import bands, scheduler_constraints, source_loops, total_order
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.fusion import policies
 from polytc.schedule.tiling import point_loops, tile_sizes, wavefront
@@ -70,17 +70,20 @@ def _with_given(choose: Choice, made: Decisions) -> Choice:
 
 def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, choose: Choice
           ) -> tuple[Nest, list[str]]:
-    """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
-    program = scop.program
+    """One loop nest: the loops of isl's scheduler, or those of the text if it finds none in time."""
+    program, notes = scop.program, list[str]()
     if total_order.is_totally_ordered(program, loop):
         return nest.in_order((loop,), 0), [f"loop {loop.label}: each instance needs the one before"]
     try:
         asked = scheduler_constraints.question(scop, deps, loop.statements)
+    except isl.QuotaExceeded as e:
+        return nest.in_order((loop,), 0), [f"loop {loop.label}: program order: {e}"]
+    try:
         tree = asked.answer(scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS))
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
-        return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
+        tree = source_loops.tree(asked.conflicts, (loop,))
+        notes.append(f"loop {loop.label}: the loops of the text, as isl's scheduler gives up: {e}")
     scene = point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, machine)
-    notes: list[str] = []
     return _tree(scene, tree, name, choose, notes), notes
 
 

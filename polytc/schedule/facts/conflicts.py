@@ -141,6 +141,13 @@ class Conflicts:
             left = left.standing((row,))
         return not left.meet(None, "")
 
+    def permutable(self, statement: str, fixed: Rows, loops: Rows) -> bool:
+        """Does no dependence of a statement with itself go backward in any of these loops, the rows `fixed` standing still?"""
+        if (statement, statement) not in self.order:
+            return True
+        left = self._own("order", statement).standing(fixed)
+        return not any(left.meet(row, "<") for row in loops)
+
     def carries(self, statement: str, outside: Rows, loop: Linear) -> bool:
         """Does a loop carry a dependence of a statement with itself, the rows outside standing still?"""
         key = ("carries", statement, frozenset(outside), loop)

@@ -23,11 +23,11 @@ from polytc.poly.scop import Scop
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.schedule.decisions import Decisions, LoopMapped, Misfit
-from polytc.schedule.facts import bands
+from polytc.schedule.facts import bands, source_loops, work_groups
 from polytc.schedule.facts.bands import Tree
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.facts.scheduler_constraints import Question, question
-from polytc.schedule.gpu import kernel_loops, outer_parallelism, tile_wavefronts
+from polytc.schedule.gpu import kernel_loops, tile_wavefronts
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling import point_loops, tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
@@ -68,15 +68,15 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
           ) -> Planned:
     """One loop nest: in the loops of the text, or in those of isl's scheduler if these are estimated to take less."""
     try:
-        asked = question(scop, deps, tuple(s for s in loop.statements if not gpu.is_cut(s)))
+        asked = question(scop, deps, tuple(s for s in loop.statements if not work_groups.is_cut(s)))
     except isl.QuotaExceeded as e:
         return Planned(nest.in_order((loop,), 0), Estimate(), False, (f"loop {loop.label}: program order: {e}",))
     scene = Scene(scop.program, point_loops.names(loop.statements), asked.conflicts, machine)
     mapping = _Mapping(scene, open_)
-    written = outer_parallelism.tree(asked.conflicts, (loop,))
+    written = source_loops.tree(asked.conflicts, (loop,))
     found = {"the text": mapping.whole(written, name)}
     notes: list[str] = []
-    if outer_parallelism.is_poor(scene, written) and not bands.has_cut(written):
+    if source_loops.is_poor(asked.conflicts, written) and not bands.has_cut(written):
         for title, coincident in (("isl's scheduler", True), ("tiles", False)):
             try:
                 tree = _asked(scop, asked, coincident)

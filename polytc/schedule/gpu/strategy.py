@@ -25,6 +25,7 @@ from polytc.schedule.decisions import Decisions, Items, Misfit, Priced
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition, single
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement
+from polytc.schedule.facts.work_groups import is_cut, kernels
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import vector_accesses
 
@@ -80,17 +81,6 @@ def _fed(program: pr.Program, group: Group, machine: Machine) -> tuple[Group, ..
     own = max(prod(g.extents) for g in apart)
     waits = launches.step / UNDER_WAY * max(s.points for s in group.statements) * (1 / shared - 1 / own)
     return apart if waits > launches.launch * (len(apart) - 1) else (group,)
-
-
-def is_cut(s: pr.Statement) -> bool:
-    """Do the statement's ranges say how its loops run?"""
-    return any(kinds.is_group(r.kind) for r in s.ranges)
-
-
-def kernels(statements: abc.Iterable[pr.Statement]) -> abc.Iterator[tuple[pr.Statement, ...]]:
-    """Neighbours that are cut into the same work-groups, and runs of those that are not cut."""
-    for _, run in groupby(statements, key=lambda s: [r for r in s.ranges if kinds.is_group(r.kind)]):
-        yield tuple(run)
 
 
 def nest_of_ranges(statements: tuple[pr.Statement, ...], name: str) -> Nest:

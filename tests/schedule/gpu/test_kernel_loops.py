@@ -5,9 +5,9 @@ from __future__ import annotations
 from polytc.machine import GENERIC_GPU
 from polytc.poly import nest
 from polytc.program.affine import Affine
-from polytc.schedule.facts import bands
+from polytc.schedule.facts import bands, source_loops
 from polytc.schedule.facts.bands import LinearLoop
-from polytc.schedule.gpu import kernel_loops, outer_parallelism
+from polytc.schedule.gpu import kernel_loops
 from tests.schedule.posed import posed
 
 TEXT = "def f(inout f32[N,M] q, f32[N,M] x) -> (q) { for t in 0:9 { q[j,i] = q[j,i]*2 + x[j,i] } }"
@@ -44,7 +44,7 @@ def test_loops_that_stand_alone_are_one_band() -> None:
 
 
 def test_a_program_in_one_group() -> None:
-    tree = outer_parallelism.tree(ASKED.conflicts, (LOOP,))
+    tree = source_loops.tree(ASKED.conflicts, (LOOP,))
     found = kernel_loops.plan(SCENE, tree, {"S1": ()}, 1.0, "G")
     assert isinstance(found.nest, nest.Band)
     assert [m.kind for m in found.nest.members] == ["block0"]

@@ -375,7 +375,7 @@ def test_bound_loops_inside_of_a_time_loop(targets: tuple[str, ...]) -> None:
 
 def test_loops_that_isl_cannot_see_through_keep_the_order_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches.scheduler, "FIRST", 10)
-    monkeypatch.setattr(launches.scheduler, "SYMBOLIC_ATTEMPTS", ((10, 1.0),))
+    monkeypatch.setattr(launches.scheduler, "SYMBOLIC_ATTEMPTS", (launches.scheduler.Attempt(10, 1.0),))
     low = lowered("seidel", w=(3,), A=(40, 40))
     assert "isl's scheduler gives up" in low.schedule.how
     assert [x.global_size for x in low.source.launches] == [(1,)]

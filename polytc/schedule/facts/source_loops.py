@@ -1,10 +1,11 @@
-"""The loops of a text with `for` as bands: what carries nothing as far out as it may be, for launches on GPUs.
+"""The loops of a text with `for` as bands: what carries nothing as far out as it may be.
 
     for j in 0:64 { Q[i,j] = (Q[i,j-1] else 0) + X[i,j];  P[i,j] = 2*Q[i,j] }                   with X[5000,64] on gpu
     ->  block0 i // 256, thread0 i % 256 { for j { Q[i,j] = (Q[i,j-1] else 0.0) + X[i,j];  P[i,j] = 2.0*Q[i,j] } }
 
 A statement's own indices carry nothing within an iteration of the loops around it, but those that it reduces. Neighbours whose
 instances meet only within an iteration share these loops, and such loops go outside of a `for` loop that they do not depend on.
+GPUs launch these bands; CPUs run them where isl's scheduler finds nothing in time.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear
 from polytc.schedule.facts.bands import Cut, LinearLoop, PermutableBand, Tree
 from polytc.schedule.facts.conflicts import Conflicts, Rows
-from polytc.schedule.gpu import strategy as gpu
-from polytc.schedule.tiling.point_loops import Scene
+from polytc.schedule.facts.work_groups import is_cut, kernels
 
 
 def tree(conflicts: Conflicts, body: tuple[pr.Nested, ...], depth: int = 0) -> Tree:
@@ -35,8 +35,8 @@ def tree(conflicts: Conflicts, body: tuple[pr.Nested, ...], depth: int = 0) -> T
 def _kernels(body: tuple[pr.Nested, ...]) -> Iterator[pr.Nested | tuple[pr.Statement, ...]]:
     """What is in a loop, the statements together that are cut for one launch."""
     for loop, run in groupby(body, lambda x: isinstance(x, pr.Loop)):
-        for x in run if loop else gpu.kernels(s for s in run if isinstance(s, pr.Statement)):
-            if isinstance(x, tuple) and not gpu.is_cut(x[0]):
+        for x in run if loop else kernels(s for s in run if isinstance(s, pr.Statement)):
+            if isinstance(x, tuple) and not is_cut(x[0]):
                 yield from x
             else:
                 yield x
@@ -52,20 +52,20 @@ def _part(conflicts: Conflicts, x: pr.Nested | tuple[pr.Statement, ...], depth: 
             return Cut(tuple(isl.name(s.name) for s in x))
 
 
-def is_poor(scene: Scene, found: Tree, around: int = 0) -> bool:
+def is_poor(conflicts: Conflicts, found: Tree, around: int = 0) -> bool:
     """Are there statements of several loops none of which carries nothing, or launches in several loops of the host? around:
     loops outside."""
     match found:
         case Leaf():
-            return len(scene.statements[found.statement].indices) > 1
+            return len(conflicts.indices[found.statement]) > 1
         case Cut():
             return False
         case Sequence():
-            return any(is_poor(scene, x, around) for x in found.children)
+            return any(is_poor(conflicts, x, around) for x in found.children)
         case PermutableBand() if any(loop.coincident for loop in found.loops):
             return around > 1
         case PermutableBand():
-            return is_poor(scene, found.child, around + len(found.loops))
+            return is_poor(conflicts, found.child, around + len(found.loops))
 
 
 def _row(s: pr.Statement, position: int) -> Linear:
@@ -81,8 +81,14 @@ def _statement(conflicts: Conflicts, s: pr.Statement, depth: int) -> Tree:
     name, around = isl.name(s.name), tuple(_row(s, n) for n in range(depth))
     own = [LinearLoop(((name, row),), not conflicts.carries(name, around, row))
            for row in (_row(s, n) for n in range(depth, len(s.indices)))]
-    own.sort(key=lambda loop: not loop.coincident)
-    return PermutableBand(tuple(own), Leaf(name)) if own else Leaf(name)
+    free = tuple(loop for loop in own if loop.coincident)
+    ordered = tuple(loop for loop in own if not loop.coincident)
+    if len(ordered) < 2 or conflicts.permutable(name, around, tuple(loop.row(name) for loop in ordered)):
+        return PermutableBand((*free, *ordered), Leaf(name)) if own else Leaf(name)
+    child: Tree = Leaf(name)
+    for loop in reversed(ordered):
+        child = PermutableBand((loop,), child)
+    return PermutableBand(free, child) if free else child
 
 
 def _loop(conflicts: Conflicts, loop: pr.Loop, depth: int) -> Tree:

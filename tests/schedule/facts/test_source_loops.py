@@ -6,9 +6,8 @@ import pytest
 
 from polytc.machine import GENERIC_GPU
 from polytc.poly import nest
-from polytc.schedule.facts import bands
+from polytc.schedule.facts import bands, source_loops
 from polytc.schedule.facts.conflicts import text as form
-from polytc.schedule.gpu import outer_parallelism
 from tests.schedule.posed import posed
 
 HEAD = "def f(inout f32[N,N] q, inout f32[N,N] p, f32[N,N] x) -> (q, p) {{ {} }}"
@@ -36,13 +35,13 @@ def shape(t: bands.Tree) -> str:
      "t { parallel i, parallel j { S1 }; parallel j, parallel i { S2 } }"),
 ])
 def test_what_carries_nothing_runs_outside(body: str, expected: str) -> None:
-    scene, loop, asked = posed(HEAD.format(body), SHAPES, GENERIC_GPU)
-    found = outer_parallelism.tree(asked.conflicts, (loop,))
+    _, loop, asked = posed(HEAD.format(body), SHAPES, GENERIC_GPU)
+    found = source_loops.tree(asked.conflicts, (loop,))
     assert shape(found) == expected
-    assert not outer_parallelism.is_poor(scene, found)
+    assert not source_loops.is_poor(asked.conflicts, found)
 
 
 def test_loops_that_all_carry_something_are_poor() -> None:
     body = "for t in 0:9 { for i in 1:15 { for j in 1:15 { q[i,j] = q[i-1,j] + q[i,j-1] + q[i,j+1] } } }"
-    scene, loop, asked = posed(HEAD.format(body), SHAPES, GENERIC_GPU)
-    assert outer_parallelism.is_poor(scene, outer_parallelism.tree(asked.conflicts, (loop,)))
+    _, loop, asked = posed(HEAD.format(body), SHAPES, GENERIC_GPU)
+    assert source_loops.is_poor(asked.conflicts, source_loops.tree(asked.conflicts, (loop,)))
