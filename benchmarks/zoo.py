@@ -1,6 +1,6 @@
 """Compile and run a folder of ONNX models, compare results and times with ONNX Runtime and OpenVINO: one table.
 
-    python benchmarks/zoo.py FOLDER [--only a,b] [--threads 1,2] [--seconds 1] [--json rows.json]
+    python benchmarks/zoo.py FOLDER [--only a,b] [--threads 1,2] [--seconds 1] [--json rows.json] [--batch N]
 
 Each model is a process (benchmarks/zoo_case.py), so that one that fails, crashes or takes longer than --timeout is a row, and
 each runtime is one, too (benchmarks/zoo_turns.py): they take turns, while the threads of all others sleep. Models with open
@@ -79,7 +79,8 @@ def _text(output: bytes | str | None) -> str:
 
 def measured(folder: Path, options: argparse.Namespace) -> Outcome:
     """One model, in processes of its own."""
-    arguments = [str(folder), "--threads", options.threads, "--seconds", str(options.seconds), "--target", options.target]
+    arguments = [str(folder), "--threads", options.threads, "--seconds", str(options.seconds), "--target", options.target,
+                 "--batch", str(options.batch)]
     lines, failure = child(arguments, options.timeout)
     rows = [Row(**json.loads(x)) for x in lines if x.startswith("{")]
     return Outcome(folder.name, rows, failure, "E605" in failure)
@@ -129,6 +130,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="of turns, for each row")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model, all its rows together")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--batch", type=int, default=0, help="first extent of the inputs where it is 1 or open; a file a batch")
     options = parser.parse_args()
     chosen = [n for n in options.only.split(",") if n]
     folders = sorted(p.parent for p in options.folder.glob("*/model.onnx") if not chosen or p.parent.name in chosen)

@@ -1,6 +1,6 @@
 """One model of a folder beside other runtimes (benchmarks/zoo_turns.py): what benchmarks/zoo.py starts.
 
-    python benchmarks/zoo_case.py FOLDER/NAME [--threads 1,2] [--seconds 1] [--target cpu]    a line of JSON for each row
+    python benchmarks/zoo_case.py FOLDER/NAME [--threads 1,2] [--seconds 1] [--target cpu] [--batch N]    rows as lines of JSON
 
 FOLDER/NAME/model.onnx is the model; io.npz, where there is one, holds its inputs as arrays `in_INPUT`, and meta.json the error
 that is allowed as `tol`. Else inputs are random, and extents without a number are 1 (batch, channels) or 64.
@@ -15,10 +15,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 import polytc
+import zoo_batch
 from polytc.graph.ir import Dim, Graph, Value
 from zoo_turns import OURS, Runtimes
 
@@ -151,11 +153,22 @@ def expected(path: Path, graph: Graph, feeds: Feeds) -> list[tuple[Feeds, list[n
     return [(each, results[id(each)] if id(each) in results else run(each)) for each in sizes(graph.inputs, feeds, accepted)]
 
 
-def measure(folder: Path, target: str, threads: list[int], seconds: float) -> Iterator[Row]:
-    """The rows of a model. Raises SystemExit with what ours says if it fails."""
+def measure(folder: Path, target: str, threads: list[int], seconds: float, batch: int = 0) -> Iterator[Row]:
+    """The rows of a model; of the one with that batch, if one is given. Raises SystemExit with what ours says if it fails."""
     path = folder / "model.onnx"
     graph = polytc.load_onnx(path)
-    cases = expected(path, graph, feeds_of(folder, graph))
+    feeds = feeds_of(folder, graph)
+    with TemporaryDirectory() as made:
+        if batch:
+            path, feeds = zoo_batch.batched(path, batch, Path(made)), zoo_batch.repeated(feeds, batch)
+            cases = [(feeds, session(path, optimised=False)(feeds))]
+        else:
+            cases = expected(path, graph, feeds)
+        yield from _rows(folder, path, graph, cases, target, threads, seconds)
+
+
+def _rows(folder: Path, path: Path, graph: Graph, cases: list[tuple[Feeds, list[np.ndarray]]], target: str, threads: list[int],
+          seconds: float) -> Iterator[Row]:
     meta = json.loads((folder / "meta.json").read_text()) if (folder / "meta.json").exists() else {}
     for count in threads:
         runtimes = Runtimes(path, target, count)
@@ -168,7 +181,8 @@ def measure(folder: Path, target: str, threads: list[int], seconds: float) -> It
                     sys.exit(runtimes.refusals[OURS])
                 mine = ready[OURS]
                 error = max((relative_error(a, b) for a, b in zip(mine.results, theirs, strict=True)), default=0.0)
-                shapes = " ".join("x".join(map(str, feeds[v.name].shape)) for v in graph.inputs if v.static_shape is None)
+                shapes = " ".join("x".join(map(str, feeds[v.name].shape)) for v in graph.inputs
+                                  if v.static_shape != feeds[v.name].shape)
                 yield Row(folder.name, shapes, count, error, (meta.get("tol") or [TOLERANCE])[0], mine.kernels,
                           list(mine.fallbacks), mine.seconds, mine.arena, runtimes.times(list(ready), seconds))
         finally:
@@ -181,10 +195,11 @@ def main() -> None:
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--target", default="cpu")
+    parser.add_argument("--batch", type=int, default=0)
     arguments = parser.parse_args()
     try:
         threads = [int(t) for t in arguments.threads.split(",")]
-        for row in measure(arguments.folder, arguments.target, threads, arguments.seconds):
+        for row in measure(arguments.folder, arguments.target, threads, arguments.seconds, arguments.batch):
             print(json.dumps(asdict(row) if math.isfinite(row.error) else {**asdict(row), "error": 1e300}), flush=True)
     except polytc.ModelError as error:
         sys.exit(f"{error.code} {error}")

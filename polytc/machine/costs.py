@@ -49,6 +49,8 @@ class Accesses:
         _BY_HAND))
     load: float = cost(0.25, "cycles", "a load of a vector beside arithmetic that hides it", guess(_BY_HAND))
     miss: float = cost(1.0, "cycles", "such a load where the reduction walks in long strides, besides", guess(_BY_HAND))
+    ahead: float = cost(0.5, "cycles", "such a load where a tile is as wide as the strides are long, so that memory is read "
+                        "in order", guess("32 bytes a cycle from the second cache of a Zen 3, which fetches ahead"))
     pair: float = cost(3.0, "loads", "a vector of every other element", guess("two loads and a shuffle"))
     gather: float = cost(2.0, "loads", "an element of a vector that is not contiguous", guess("a load and its insertion"))
     scatter: int = cost(4, "cycles", "an element of a vector of results that are not contiguous", guess("extraction and store"))

@@ -192,9 +192,14 @@ def _shapes(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, t
     whole = _counted(accesses, loops, grid, steps, lanes, machine)
     heights, widths = sides
     shapes = [(m, n) for m in heights for n in widths
-              if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
+              if m <= high and n <= wide and (_registers(m, n) <= machine.vector_registers or (m, len(widths)) == (1, 1))]
     shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
     return [(m, n, whole(m, n)) for m, n in shapes]
+
+
+def _registers(rows: int, width: int) -> int:
+    """What a tile takes: results, a number, and a vector of each column, but for one row, where additions read these."""
+    return rows * width + 1 + (width if rows > 1 else 0)
 
 
 def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
@@ -204,7 +209,7 @@ def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, 
     costs = machine.costs.accesses
     last = reduced[-1] if reduced else None
     high, wide = grid
-    far = [_far(a, last, steps, machine) for a in accesses[1:]]
+    far = [_stride(a, last) if _far(a, last, steps, machine) else 0 for a in accesses[1:]]
     single = [_single(a, vector, reduced, lanes, machine) for a in accesses[1:]]
     moves = [(jam is not None and a.stride(jam) != 0, a.stride(vector) != 0) for a in accesses[1:]]
 
@@ -212,7 +217,8 @@ def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, 
     def tile(m: int, n: int) -> float:
         loads = [(m if down else 1) * (n if along else 1) for down, along in moves]
         busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
-        misses = sum(x * costs.miss for x, scattered in zip(loads, far, strict=True) if scattered)
+        misses = sum(x * (costs.ahead if stride <= n * lanes else costs.miss)
+                     for x, stride in zip(loads, far, strict=True) if stride)
         step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * costs.load + misses
         store = 1 if accesses[0].stride(vector) == 1 else costs.scatter * lanes
         return steps * step + m * n * store
@@ -298,8 +304,12 @@ def _distinct(a: AccessStrides, jam: str | None, rows: int, box: tuple[tuple[str
 def _far(a: AccessStrides, last: str | None, steps: int, machine: Machine) -> bool:
     """Does each step of the innermost reduced loop touch another line, and all steps more lines than half the first cache?"""
     cache = machine.caches[0]
-    stride = a.stride(last) if last is not None else 0
-    return stride is not None and abs(stride) * a.width >= 4 * cache.line and steps * cache.line > cache.bytes // 2
+    return _stride(a, last) * a.width >= 4 * cache.line and steps * cache.line > cache.bytes // 2
+
+
+def _stride(a: AccessStrides, index: str | None) -> int:
+    """Elements from step to step, whichever way; 0 too where these are not known."""
+    return abs(a.stride(index) or 0) if index is not None else 0
 
 
 def _single(a: AccessStrides, vector: str, reduced: tuple[str, ...], lanes: int, machine: Machine) -> float:

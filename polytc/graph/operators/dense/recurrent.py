@@ -27,8 +27,8 @@ _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
 """Text, and defaults of alpha and beta where the function has them."""
 
 
-PANELS = (128, 64, 32, 16)
-"""Widths of a panel of gates, the best first: up to eight vectors of 16 numbers."""
+PANELS = (64, 32, 16)
+"""Widths of a panel of gates, the best first: up to eight vectors of 8 numbers, so that one row of a tile is a panel wide."""
 
 
 @dataclass(frozen=True)
