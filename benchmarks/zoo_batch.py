@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 
 def batched(path: Path, batch: int, to: Path) -> Path:
     """The model with inputs of that batch, as a file in the folder `to`; what it says about other extents is left out, as
-    it may have been true for one batch only. A model of open extents stays as it is, as all batches are its."""
+    it may have been true for one batch only, and shapes of Reshape and Expand that begin with 1 begin with the batch. A model
+    of open extents stays as it is, as all batches are its."""
     model = onnx.load(str(path))
     constants = {t.name for t in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in constants]
@@ -23,6 +25,13 @@ def batched(path: Path, batch: int, to: Path) -> Path:
     for v in inputs:
         if _leads(v) == 1:
             v.type.tensor_type.shape.dim[0].dim_value = batch
+    shapes = {n.input[1] for n in model.graph.node if n.op_type in ("Reshape", "Expand")}
+    stored = [t for t in model.graph.initializer if t.name in shapes]
+    stored += [n.attribute[0].t for n in model.graph.node if n.op_type == "Constant" and n.output[0] in shapes]
+    for t in stored:
+        shape = numpy_helper.to_array(t)
+        if len(shape) > 1 and shape[0] == 1:
+            t.CopyFrom(numpy_helper.from_array(np.array([batch, *shape[1:]]), t.name))
     for v in model.graph.output:
         v.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]

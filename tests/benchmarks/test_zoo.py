@@ -19,7 +19,8 @@ import zoo
 from polytc.graph.ir import Value
 from polytc.program.scalars import F32
 from versus.remote import Lost, Remote, respond
-from zoo_case import Feeds, Row, grown, relative_error, sizes
+from zoo_batch import batched, repeated
+from zoo_case import Feeds, Row, grown, relative_error, session, sizes
 from zoo_turns import Runtimes
 
 
@@ -53,6 +54,18 @@ def test_models_of_fixed_extents_have_one_size() -> None:
 
 def test_extents_grow_by_what_divides_them() -> None:
     assert [grown(e, 1) for e in (1, 2, 9, 12, 48, 320, 576)] == [2, 3, 10, 16, 64, 352, 608]
+
+
+def test_models_with_another_batch(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,2,3] x, float[4] k) => (float[1,6] y) <int64[2] shape = {1, -1}> { r = Reshape(x, shape)
+      s = Constant <value = int64[2] {1, 6}> ()
+      y = Reshape(r, s) }"""
+    (tmp_path / "m").mkdir()
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m" / "model.onnx")
+    feeds = repeated({"x": np.arange(6, dtype=np.float32).reshape(1, 2, 3), "k": np.zeros(4, np.float32)}, 3)
+    y, = session(batched(tmp_path / "m" / "model.onnx", 3, tmp_path), optimised=False)(feeds)
+    np.testing.assert_array_equal(y, [[0, 1, 2, 3, 4, 5], [2, 0, 1, 5, 3, 4], [1, 2, 0, 4, 5, 3]])
 
 
 def test_errors_that_are_infinite() -> None:
