@@ -46,7 +46,8 @@ ADDRESSES = 1 << 47
 def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
           attrs: Mapping[str, Any] | None = None, packs: Mapping[str, int] | None = None,
           scalars: Mapping[str, complex] | None = None, name: str | None = None, entry: str | None = None,
-          prover: Prover | None = None, unrounded: frozenset[str] = frozenset(), presume: bool = False) -> pr.Program:
+          prover: Prover | None = None, unrounded: frozenset[str] = frozenset(), presume: bool = False, proved: bool = False
+          ) -> pr.Program:
     """The checked program of `text` for arrays of these shapes.
 
     shapes: of every input; dtypes: of the inputs, f32 where nothing is given or declared; attrs: attributes of an `op`;
@@ -54,11 +55,12 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
     text; name: of the program; prover: what proves programs with `for` loops or `inout` sound, which are taken on trust without
     one, and the others where they are too large to look at every point; unrounded: inputs and outputs that are temporaries of
     something larger, see `halves.widen`; presume: a scatter reaches every element that is needed, which a run looks at (see
-    `rewrite.unwritten_elements`). Raises CompileError with all diagnostics.
+    `rewrite.unwritten_elements`); proved: its accesses are known to be sound, as those of a rewrite's own text are, and not
+    looked at again. Raises CompileError with all diagnostics.
     """
     try:
         return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover, unrounded,
-                      presume)
+                      presume, proved)
     except RecursionError:
         raise errors.fail("E006", "an expression is nested too deeply", None, ["put a part of it into a temporary"],
                           source=text) from None
@@ -66,13 +68,13 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
 
 def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str], attrs: Mapping[str, Any],
            packs: Mapping[str, int], scalars: Mapping[str, complex], name: str | None, entry: str | None,
-           prover: Prover | None, unrounded: frozenset[str], presume: bool) -> pr.Program:
+           prover: Prover | None, unrounded: frozenset[str], presume: bool, proved: bool) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)
     definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance, prover,
                               presume)
     f, d = _prepare(f, Arguments(shapes, dtypes, attrs, packs, scalars), report)
-    made, placed, open_ = _analyse(f, d, definitions, report)
+    made, placed, open_ = _analyse(f, d, definitions, report, proved)
     try:
         program = assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations,
                                     drop=f.kind == "op", of=made.function)
@@ -109,9 +111,10 @@ def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Funct
     return f, d
 
 
-def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: Report
+def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: Report, proved: bool = False
              ) -> tuple[Instance, list[check.Placed], bool]:
-    """The prepared function without calls, checked; is something left for the prover? Raises CompileError."""
+    """The prepared function without calls, checked unless that was proved before; is something left for the prover? Raises
+    CompileError."""
     functions = frozenset(definitions.functions)
 
     def known(start: sx.Function) -> tuple[dict[str, ranges.Hull], dict[str, DType]]:
@@ -129,7 +132,7 @@ def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: 
     found = Placing(lowered, d, definitions.prover).run(report)
     check_given(given, found.hulls, types, report)
     _check_sizes(found.hulls, d, types, report)
-    open_ = _check(found, d, definitions.prover, definitions.presume, report)
+    open_ = not proved and _check(found, d, definitions.prover, definitions.presume, report)
     report.stop()
     made = Instance(f, d, tuple(s for s in lowered if s is not None), found.hulls, types)
     placed = [s for s in found.placed if s is not None]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polytc
+from polytc import lang
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
 from polytc.machine import AVX512
@@ -55,6 +56,15 @@ def random(*shape: int) -> np.ndarray:
 
 def close(found: np.ndarray, expected: np.ndarray, results: int = 4) -> None:
     assert np.abs(found - expected).max() <= {2: 2e-6, 3: 4e-6, 4: 5e-6}[results] * max(1.0, np.abs(expected).max())
+
+
+@pytest.fixture(autouse=True)
+def every_access_is_proved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts of the stages are proved to be sound here, and nowhere else."""
+    if "large" not in request.node.name:
+        convolution._built.cache_clear()
+        monkeypatch.setattr(convolution, "build",
+                            lambda text, shapes, scalars, proved: lang.build(text, shapes, scalars=scalars))
 
 
 @pytest.mark.parametrize("results", [2, 3, 4])
@@ -123,6 +133,12 @@ def test_indices_stand_in_any_order(text: str, data: tuple[int, ...], weights: t
     found = evaluate(rewritten(program, 4), arrays)["O"]
     order = {"O[h,w,m]": (1, 2, 0), "O[m,w,h]": (0, 2, 1)}[text.split(" ")[0]]
     close(found, sums(x, w, (0, 0), (7, 6))[0].transpose(order))
+
+
+def test_large_batches() -> None:
+    """32 images of 56x56 with 64 channels were refused (E204): their stages have too many points to look at each."""
+    program = build(PLAIN.format(H=56, W=56), {"X": (32, 64, 56, 56), "W": (64, 64, 3, 3)})
+    assert len(rewritten(program, 4).statements) > 10
 
 
 def test_reversed_taps() -> None:
