@@ -266,11 +266,12 @@ def _sizes(graph: Graph) -> tuple[str, ...]:
 def _described(ready: Ready) -> list[str]:
     """What `report` says about one part."""
     plan, made = ready.plan, ready.instance
-    inputs = ", ".join(f"{n}: {plan.types[n]}" for n in plan.inputs)
+    inputs = ", ".join(f"{n}: {plan.outside(n)}" for n in plan.inputs)
     weights = sum(a.nbytes for a in plan.constants.values())
     arena = made.arena.bytes if made is not None else 0
     lines = [f"{inputs}: {len(plan.calls)} programs, arena {arena / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB"]
     steps = [h.label + (f" ({runner(h.op)})" if h.why else "") for h in ready.part.hosts]
+    lines += [f"in {plan.rounds} rounds, each for the next part of the batch"] * (plan.rounds > 1)
     return lines + [f"then {', '.join(steps)}"] * bool(steps)
 
 

@@ -23,7 +23,7 @@ from polytc.graph.open_graph import OpenGraph
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.part_options import Options
 from polytc.graph.plan import Array, Plan, type_of
-from polytc.graph.planning import size_samples
+from polytc.graph.planning import batch_tiles, size_samples
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.planning.preparation import prepared
 from polytc.graph.running import building
@@ -206,6 +206,8 @@ class PartitionedModel:
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
         plan = prepared(part.plan, machine, bands=o.kernels is None, fusion=o.fusion)
+        if machine is not None and machine.kind == "cpu" and self._left is None and not part.hosts:
+            plan = batch_tiles.tile(plan, machine)
         made = building.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None
         pairs = [self._work(h) for h in part.hosts]
         rest = PartitionedModel(part.rest, o, part.late, derived=False) if part.rest is not None else None

@@ -23,8 +23,12 @@ class Array:
     shape: tuple[int, ...]
 
     @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def bytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.bytes
+        return self.elements * self.dtype.bytes
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
@@ -87,7 +91,8 @@ class Plan:
     """calls: in order; none where their code was found on disk (stored.py). types: of every value. aliases: value -> the value
     whose elements it shows under its own shape; a result of a call that has one is what one branch makes of that value.
     constants: values known now. inputs, outputs: of the graph; an output may be any value. index_checks: indices that are
-    looked at after a run."""
+    looked at after a run. rounds: a run goes through the calls so often; split: the values of which each round has the next
+    part, in the order of memory, and `types` the type of a part."""
 
     name: str
     calls: tuple[Call, ...]
@@ -97,6 +102,13 @@ class Plan:
     aliases: Mapping[str, str]
     constants: Mapping[str, np.ndarray]
     index_checks: tuple[IndexCheck, ...] = ()
+    rounds: int = 1
+    split: frozenset[str] = frozenset()
+
+    def outside(self, name: str) -> Array:
+        """The type of an input or output for all rounds together."""
+        t = self.types[name]
+        return Array(t.dtype, (t.shape[0] * self.rounds, *t.shape[1:])) if name in self.split else t
 
     @property
     def lasting(self) -> tuple[str, ...]:
@@ -120,6 +132,9 @@ class Plan:
             outputs = ", ".join(f"{n}: {self.types[n]}" for n in c.outputs)
             condition = "".join(f"if {g}: " for g in c.guards)
             lines.append(f"    {condition}{outputs} = {c.label}({', '.join(c.inputs)})")
+        if self.rounds > 1:
+            parts = ", ".join(n for n in self.inputs + self.outputs if n in self.split)
+            lines[1:1] = [f"    {self.rounds} times, each for the next part of {parts}:"]
         return "\n".join([*lines, f"    return {', '.join(self.outputs)}"])
 
 

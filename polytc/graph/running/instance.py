@@ -85,22 +85,31 @@ class Instance:
         for name in self.plan.inputs:
             array = arrays[name]
             if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
-                np.copyto(self.buffers[name], array)
-                array = self.buffers[name]
-            self._move(name, array)
+                kept = aligned_empty(self.plan.outside(name)) if name in self.plan.split else self.buffers[name]
+                np.copyto(kept, array)
+                array = kept
             used[name] = array
         asked = {self.plan.base(name) for name in wanted}
         fresh: dict[str, np.ndarray] = {}
         for base in self.places:
-            if base not in self.plan.inputs:  # what nobody asks for must not go where the last run's result is
-                if base in asked:
-                    fresh[base] = aligned_empty(self.plan.types[base])
-                self._move(base, fresh.get(base, self.buffers[base]))
-        go(self.chain)
+            if base not in self.plan.inputs and base in asked:
+                fresh[base] = aligned_empty(self.plan.outside(base))
+        for part in range(self.plan.rounds):
+            for name in self.plan.inputs:
+                self._move(name, used[name], part)
+            for base in self.places:
+                if base not in self.plan.inputs:  # what nobody asks for must not go where the last run's result is
+                    self._move(base, fresh.get(base, self.buffers[base]), part if base in fresh else 0)
+            go(self.chain)
         return self._results(wanted, fresh, used)
 
-    def _move(self, name: str, array: np.ndarray) -> None:
-        for place in self.places.get(name, ()):  # an input that is compiled in by value has none
+    def _move(self, name: str, array: np.ndarray, part: int) -> None:
+        """Let the steps use an array, or a part of it, for a value."""
+        places = self.places.get(name, ())  # an input that is compiled in by value has none
+        size = self.plan.types[name].elements
+        if places and size != array.size:
+            array = array.reshape(-1)[part * size:(part + 1) * size]
+        for place in places:
             place.step.move(place.position, array.reshape(place.shape))
 
     def _results(self, wanted: Sequence[str], fresh: Mapping[str, np.ndarray],
@@ -108,7 +117,7 @@ class Instance:
         """The outputs, each in memory of its own: a fresh array is given away once, the rest are copies of what was used."""
         found, given = list[np.ndarray](), set[str]()
         for name in wanted:
-            base, shape = self.plan.base(name), self.plan.types[name].shape
+            base, shape = self.plan.base(name), self.plan.outside(name).shape
             array = fresh.get(base, used[base]).reshape(shape)
             found.append(array if base in fresh and base not in given else array.copy())
             given.add(base)

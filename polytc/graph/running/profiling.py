@@ -117,7 +117,8 @@ def profile(parts: Sequence[tuple[Instance, Mapping[str, np.ndarray]]], threads:
 
 
 def _profile(instance: Instance, arrays: Mapping[str, np.ndarray], threads: int, runs: int, roofs: bool) -> Profile:
-    """One part."""
+    """One part, all its rounds together."""
+    rounds = instance.plan.rounds
     stamps: list[list[tuple[int, int]]] = []
 
     def go(chain: Chain) -> None:
@@ -125,13 +126,13 @@ def _profile(instance: Instance, arrays: Mapping[str, np.ndarray], threads: int,
 
     for _ in range(runs + WARMING):
         instance.run(arrays, (), go)
-    counted = stamps[WARMING:]
+    counted = stamps[WARMING * rounds:]
     kernels = []
     for k, call in enumerate(instance.plan.calls):
-        start = statistics.median(run[k][0] - run[0][0] for run in counted) / 1e9
-        seconds = statistics.median(run[k][1] - run[k][0] for run in counted) / 1e9
+        start = statistics.median(run[k][0] - run[0][0] for run in counted) / 1e9 * rounds
+        seconds = statistics.median(run[k][1] - run[k][0] for run in counted) / 1e9 * rounds
         kernels.append(_kernel(instance, k, call, start, seconds, threads, roofs))
-    whole = statistics.median(run[-1][1] - run[0][0] for run in counted) / 1e9 if kernels else 0.0
+    whole = statistics.median(run[-1][1] - run[0][0] for run in counted) / 1e9 * rounds if kernels else 0.0
     return Profile(instance.plan.name, threads, runs, tuple(kernels), whole)
 
 
@@ -139,5 +140,8 @@ def _kernel(instance: Instance, number: int, call: Call, start: float, seconds: 
     cost = costs.costs(call.program)
     kind = roofline.kind(call.program) if roofs else None
     bound = None if kind is None else roofline.bound(cost, roofline.roofs(kind), threads)
-    return Kernel(number, call.label, str(instance.plan.types[call.outputs[0]]), start, seconds, int(cost.operations.value),
-                  cost.compulsory, bound)
+    rounds = instance.plan.rounds
+    if bound is not None:
+        bound = replace(bound, arithmetic=bound.arithmetic * rounds, memory=bound.memory * rounds)
+    return Kernel(number, call.label, str(instance.plan.outside(call.outputs[0])), start, seconds,
+                  int(cost.operations.value) * rounds, cost.compulsory * rounds, bound)

@@ -23,8 +23,10 @@ thread at a time, and not beside Instance.run."""
 
 
 def fast_path(instance: Instance) -> RunFastPath | None:
-    """The fast path of an instance; None where there is none: for code that is not native."""
+    """The fast path of an instance; None where there is none: for code that is not native, or runs in rounds."""
     plan = instance.plan
+    if plan.rounds > 1:
+        return None
     named: dict[str, str] = {}
     for n in plan.outputs:
         if plan.base(n) in instance.places and plan.base(n) not in plan.inputs:

@@ -61,7 +61,8 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
             "links": [(kernels.index(code), c.inputs, c.outputs, [(g.value, g.taken) for g in c.guards])
                       for code, c in zip(codes, plan.calls, strict=True)],
             "arena": instance.arena.bytes, "offsets": instance.arena.offsets,
-            "index_checks": [astuple(w) for w in plan.index_checks]}
+            "index_checks": [astuple(w) for w in plan.index_checks],
+            "rounds": plan.rounds, "split": sorted(plan.split & used)}
     text = json.dumps(head).encode()
     cache.put(key, b"".join([LENGTH.pack(len(text)), text, *blob]))
 

@@ -224,7 +224,7 @@ class Start:
     def fits(self, arrays: Mapping[str, Any]) -> bool:
         """Are the arrays of the types that it is for?"""
         plan = self.instance.plan
-        return all(isinstance(a, np.ndarray) and (a.shape, a.dtype) == (plan.types[n].shape, plan.types[n].dtype.numpy)
+        return all(isinstance(a, np.ndarray) and (a.shape, a.dtype) == (plan.outside(n).shape, plan.types[n].dtype.numpy)
                    for n, a in arrays.items())
 
 
@@ -307,7 +307,7 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices, loaded: 
     constants = {n: _made(types[n], blob, at) if file is None else loaded.constant(types[n], sources[file], at)
                  for n, (file, at) in head["constants"].items()}
     plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants,
-                tuple(IndexCheck.of(row) for row in head["index_checks"]))
+                tuple(IndexCheck.of(row) for row in head["index_checks"]), int(head["rounds"]), frozenset(head["split"]))
     links = [Link(tuple(inputs), tuple(outputs), tuple(Guard(*g) for g in guards))
              for _, inputs, outputs, guards in head["links"]]
     return Start(plan, links, [kernels[number] for number, *_ in head["links"]],
