@@ -15,6 +15,7 @@ from polytc.runtime.lru_cache import LRUCache
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Pending(Generic[K, V]):
@@ -43,6 +44,10 @@ class Pending(Generic[K, V]):
             finish = begin()
             with self._lock:
                 return self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
+
+    def beside(self, task: Callable[[], T]) -> Future[T]:
+        """In `begin`: what the task returns, made in the background before what `begin` returns is called."""
+        return self._background.submit(task)
 
     def _usable(self, key: K) -> Future[V] | None:
         """The future of what is there or being made, at once, whatever else is begun; None if there is none, or it failed."""
