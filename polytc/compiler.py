@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -297,7 +297,7 @@ def _package(program: Program, to: Target, schedule: str | None, key: str) -> Ca
         return lambda: stored
     once = list[Future[Binary]]()  # native work beside the Python of the rest
     lowered = lower_program(program, to, schedule, lambda x: once.append(_EXECUTABLES.beside(lambda: to.build(x.source))))
-    return lambda: _build(lowered, once, key if lasting else None)
+    return lambda: _build(lowered, key if lasting else None, once)
 
 
 _EXECUTABLES: Pending[tuple[str, Target, int], Executable] = Pending(1024)
@@ -333,18 +333,18 @@ def _stored(key: str) -> Package | None:
         return None
 
 
-def _build(lowered: Lowered, once: list[Future[Binary]], key: str | None) -> Package:
-    """The package of a lowered program; kept on disk under the key. once: the binary of its prologue, if there is one."""
+def _build(lowered: Lowered, key: str | None, once: Sequence[Future[Binary]] = ()) -> Package:
+    """The package of a lowered program; kept on disk under the key. once: the binary of its prologue, where it was begun."""
     before = lowered.prologue
     made = () if before is None else tuple(b for b in before.loops.args if b.name in before.program.outputs)
     sizes_too = lowered.source.module.args[len(lowered.loops.args):]  # and the workspace, which the caller provides as well
     arrays = (*lowered.program.arrays, *(b.name for b in (*sizes_too, *made)))
 
-    def part(of: Lowered, binary: Binary) -> Part:
+    def part(of: Lowered, begun: Sequence[Future[Binary]]) -> Part:
+        binary = begun[0].result() if begun else of.target.build(of.source)
         binary = replace(binary, options={**binary.options, **described(of)})
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
-    package = Package(part(lowered, lowered.target.build(lowered.source)),
-                      part(before, once[0].result()) if before is not None else None, made)
+    package = Package(part(lowered, ()), part(before, once) if before is not None else None, made)
     if key is not None:
         cache.put(key, package.to_bytes())
     return package
