@@ -4,7 +4,7 @@ Lowering a program is Python, of which a process runs one thread at a time. Fork
 that none of LLVM's locks is held in them, and return packages as they would be read from disk.
 
 What this process lowered is compiled natively beside that, but one program at a time: it takes another one only when no more
-than the last is still in the making. Else it would be left with native work that nobody can take over when all are lowered.
+than AHEAD are still in the making. Else it would be left with native work that nobody can take over when all are lowered.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ LEAST = 4
 """Programs for each process at least."""
 MOST = 16
 """Processes at most."""
+AHEAD = 3
+"""Programs that this process lowered and that are not compiled natively yet, at most."""
 
 Begun = Callable[[int], None]
 """Told the number of a program when it is begun or taken over."""
@@ -61,7 +63,7 @@ def _start(programs: Sequence[Program], target_name: str | Target, threads: int 
         with compiler.idle(), processes.Forks(tasks[:processes.MOST], count - 1) as forks:
             while (k := forks.claim()) is not None:
                 start(work[k])
-                wait(list(found.values())[-2:-1])
+                wait(list(found.values())[-AHEAD - 1:-AHEAD])
             for k in forks.others():
                 data = forks.result(k)
                 if data is not None:
