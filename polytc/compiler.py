@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from polytc import decisions, errors, garbage, keys
 from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
-from polytc.codegen.target import Executable, Source, Target
+from polytc.codegen.target import Binary, Executable, Source, Target
 from polytc.decisions import Alternative
 from polytc.disk import cache
 from polytc.machine import Machine
@@ -112,11 +112,13 @@ class Rewritten:
 
 
 @garbage.seldom_collected()
-def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
+def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None,
+                  early: Callable[[Lowered], object] = lambda once: None) -> Lowered:
     """All stages up to source text; needs no device.
 
     target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`; before that, or alone, the text of
-    a record of decisions (polytc.decisions). Raises E709, E710 for one that does not fit.
+    a record of decisions (polytc.decisions). early: told the prologue, if there is one, before the rest is lowered. Raises
+    E709, E710 for a record that does not fit.
     """
     to = target(target_name)
     seconds: dict[str, float] = {}
@@ -128,6 +130,8 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     made = _stage("bounds", program.name, seconds, lambda: _bounded(as_real(program), made))
     try:
         before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
+        if before is not None:
+            early(before)
         lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given)
         if given is not None and request is None:
             record.check_used(given, [x.schedule for x in (before, lowered) if x is not None])
@@ -267,12 +271,12 @@ def options(executable: Executable) -> dict[str, str]:
 
 
 def start_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
-                  schedule: str | None = None) -> Future[Executable]:
+                  schedule: str | None = None, known: str | None = None) -> Future[Executable]:
     """As compile_program, but what follows the source goes on in the background: it is native work that leaves Python free, so
-    that the stages of the next program run beside it."""
+    that the stages of the next program run beside it. known: the program's key (see keys.py), where the caller has it."""
     to = here(target_name)
     count = threads or default_threads(to.machine.cores)
-    key = keys.key(program, to, schedule)
+    key = known or keys.key(program, to, schedule)
 
     def begin() -> Callable[[], Executable]:
         made = _package(program, to, schedule, key)
@@ -291,8 +295,9 @@ def _package(program: Program, to: Target, schedule: str | None, key: str) -> Ca
     stored = _stored(key) if lasting else None
     if stored is not None:
         return lambda: stored
-    lowered = lower_program(program, to, schedule)
-    return lambda: _build(lowered, key if lasting else None)
+    once = list[Future[Binary]]()  # native work beside the Python of the rest
+    lowered = lower_program(program, to, schedule, lambda x: once.append(_EXECUTABLES.beside(lambda: to.build(x.source))))
+    return lambda: _build(lowered, key if lasting else None, once)
 
 
 _EXECUTABLES: Pending[tuple[str, Target, int], Executable] = Pending(1024)
@@ -303,10 +308,10 @@ def is_known(key: str, to: Target) -> bool:
     return (keys.lasting(to) and _stored(key) is not None) or any(k[:2] == (key, to) for k in _EXECUTABLES.known())
 
 
-def start_package(program: Program, made: Package, to: Target, threads: int | None) -> Future[Executable]:
-    """As start_program, where the package was made elsewhere."""
+def start_package(key: str, made: Package, to: Target, threads: int | None) -> Future[Executable]:
+    """As start_program, where the package under the key was made elsewhere."""
     count = threads or default_threads(to.machine.cores)
-    return _EXECUTABLES.get((keys.key(program, to, None), to, count), lambda: lambda: packages.load(made, to, count))
+    return _EXECUTABLES.get((key, to, count), lambda: lambda: packages.load(made, to, count))
 
 
 def idle() -> AbstractContextManager[None]:
@@ -328,18 +333,18 @@ def _stored(key: str) -> Package | None:
         return None
 
 
-def _build(lowered: Lowered, key: str | None) -> Package:
-    """The package of a lowered program; kept on disk under the key."""
+def _build(lowered: Lowered, key: str | None, once: Sequence[Future[Binary]] = ()) -> Package:
+    """The package of a lowered program; kept on disk under the key. once: the binary of its prologue, where it was begun."""
     before = lowered.prologue
     made = () if before is None else tuple(b for b in before.loops.args if b.name in before.program.outputs)
     sizes_too = lowered.source.module.args[len(lowered.loops.args):]  # and the workspace, which the caller provides as well
     arrays = (*lowered.program.arrays, *(b.name for b in (*sizes_too, *made)))
 
-    def part(of: Lowered) -> Part:
-        binary = of.target.build(of.source)
+    def part(of: Lowered, begun: Sequence[Future[Binary]]) -> Part:
+        binary = begun[0].result() if begun else of.target.build(of.source)
         binary = replace(binary, options={**binary.options, **described(of)})
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
-    package = Package(part(lowered), part(before) if before is not None else None, made)
+    package = Package(part(lowered, ()), part(before, once) if before is not None else None, made)
     if key is not None:
         cache.put(key, package.to_bytes())
     return package

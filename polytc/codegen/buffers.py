@@ -14,10 +14,11 @@ Space: TypeAlias = Literal["global", "local", "private"]
 
 
 class Node:
-    """Room for what is found out about a tree once: the hash of `node`, its loads and variables (`traverse`), and its normal
-    form (`passes.simplify`)."""
+    """Room for what is found out about a tree once: the hash of `node`, its loads, its variables and whether equal trees are
+    the same in all (`traverse`), and its normal form (`passes.simplify`)."""
 
-    __slots__ = ("_hash", "_loads", "_normal", "_variables")
+    __slots__ = ("_exact", "_hash", "_loads", "_normal", "_variables")
+    _exact: bool
     _hash: int
     _loads: tuple[tuple[Load, bool], ...]
     _normal: Expr

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from polytc.codegen import loops
+from polytc.program.scalars import BOOL
 
 C = TypeVar("C")
 
@@ -67,6 +68,23 @@ def variables(e: loops.Expr) -> frozenset[str]:
         return found
 
 
+def exact(e: loops.Expr) -> bool:
+    """Is an expression of loop variables and whole numbers alone? What is equal to it is then the same to the last digit, as
+    0.0 and -0.0 are not, nor True and 1."""
+    try:
+        return e._exact
+    except AttributeError:
+        if isinstance(e, loops.Const):
+            found = type(e.value) is (bool if e.dtype is BOOL else int) and not e.dtype.is_float
+        else:
+            found = isinstance(e, _EXACT) and all(map(exact, _OPERANDS[type(e)](e)))
+        object.__setattr__(e, "_exact", found)
+        return found
+
+
+_EXACT = (loops.Var, loops.Unary, loops.Binary, loops.Call, loops.Select)
+
+
 def loads(e: loops.Expr) -> tuple[tuple[loops.Load, bool], ...]:
     """The loads in an expression, outer ones first, each with whether it is conditional (in a Select)."""
     try:
@@ -107,7 +125,9 @@ def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],
         return map_stmt(x, on_stmt, on_expr)
     match s:
         case loops.For():
-            s = replace(s, lower=on_expr(s.lower), upper=on_expr(s.upper), body=go(s.body))
+            lower, upper, body = on_expr(s.lower), on_expr(s.upper), go(s.body)
+            if lower is not s.lower or upper is not s.upper or body is not s.body:
+                s = replace(s, lower=lower, upper=upper, body=body)
         case loops.If():
             s = loops.If(on_expr(s.cond), go(s.then), go(s.orelse) if s.orelse is not None else None)
         case loops.Store():
@@ -119,6 +139,15 @@ def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],
         case loops.Barrier():
             pass
     return on_stmt(s)
+
+
+def substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
+    """The statement with loop variables replaced by expressions."""
+    def on_expr(e: loops.Expr) -> loops.Expr:
+        if values.keys().isdisjoint(variables(e)):
+            return e
+        return map_expr(e, lambda x: values.get(x.name, x) if isinstance(x, loops.Var) else x)
+    return map_stmt(s, lambda x: x, on_expr)
 
 
 def walk_expr(e: loops.Expr) -> Iterator[loops.Expr]:

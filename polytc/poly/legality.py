@@ -108,19 +108,38 @@ def carried(node: islpy.ScheduleNode, member: int, dependences: islpy.UnionMap, 
 
     Only pairs count that all outer loops, and the outer members of the band, run in the same iteration.
     """
-    instances = node.get_domain()
-    active = dependences.intersect_domain(instances).intersect_range(instances)
-    if node.get_schedule_depth() > 0:
-        active = active.eq_at_multi_union_pw_aff(node.get_prefix_schedule_multi_union_pw_aff())
-    band = node.band_get_partial_schedule()
-    for d in range(member):
-        active = active.eq_at_multi_union_pw_aff(islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(d)))
-    here = islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(member))
-    for m in isl.maps(active.subtract(active.eq_at_multi_union_pw_aff(here))):
-        found = _witness(m, accesses)
-        if found is not None:
-            return found
-    return None
+    return Carried(node, dependences, accesses).by(member)
+
+
+class Carried:
+    """The dependences that the members of a band carry. What outer loops and members run in one iteration is found once for all
+    members."""
+
+    def __init__(self, node: islpy.ScheduleNode, dependences: islpy.UnionMap, accesses: Accesses | None = None) -> None:
+        self._node, self._dependences, self._accesses = node, dependences, accesses
+        self._same: list[islpy.UnionMap] = []
+
+    def by(self, member: int) -> Violation | None:
+        """As `carried`."""
+        for m in isl.maps(self._agreeing(member).subtract(self._agreeing(member + 1))):
+            found = _witness(m, self._accesses)
+            if found is not None:
+                return found
+        return None
+
+    def _agreeing(self, members: int) -> islpy.UnionMap:
+        """The pairs that all outer loops and so many members run in the same iteration."""
+        if not self._same:
+            instances = self._node.get_domain()
+            active = self._dependences.intersect_domain(instances).intersect_range(instances)
+            if self._node.get_schedule_depth() > 0:
+                active = active.eq_at_multi_union_pw_aff(self._node.get_prefix_schedule_multi_union_pw_aff())
+            self._same.append(active)
+        band = self._node.band_get_partial_schedule()
+        while len(self._same) <= members:
+            here = islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(len(self._same) - 1))
+            self._same.append(self._same[-1].eq_at_multi_union_pw_aff(here))
+        return self._same[members]
 
 
 def apart(node: islpy.ScheduleNode, member: int, together: islpy.UnionMap) -> Violation | None:

@@ -52,6 +52,9 @@ def _layout(kind: type) -> tuple[tuple[str, str], ...]:
     return tuple((f.name, known.get(f.name, "")) for f in fields(kind) if f.compare and known.get(f.name) != _NOTHING)
 
 
+_PLAIN = frozenset((type(None), bool, int, float, complex, str))
+
+
 @dataclass
 class _Writer:
     """tensors: how each is called; keep: whether indices (and statements) are called by their names."""
@@ -80,6 +83,9 @@ class _Writer:
             self.indices.setdefault(value, f"i{len(self.indices)}")
 
     def text(self, value: Any) -> str:
+        kind: type = type(value)
+        if kind in _PLAIN:  # the most, before what needs a look at classes above
+            return repr(value)
         if isinstance(value, DType):
             return value.name
         if isinstance(value, tuple):
@@ -90,5 +96,4 @@ class _Writer:
             return formula_text(value)
         if value is None or isinstance(value, (bool, int, float, complex, str)):
             return repr(value)
-        kind: type = type(value)
         return f"{kind.__name__}({' '.join([self.field(getattr(value, n), k) for n, k in _layout(kind)])})"

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from polytc.native import forks
 from polytc.runtime.background import Background
@@ -15,6 +15,7 @@ from polytc.runtime.lru_cache import LRUCache
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Pending(Generic[K, V]):
@@ -28,6 +29,7 @@ class Pending(Generic[K, V]):
         self._made: LRUCache[K, V] = LRUCache(most)
         self._lock, self._turn = forks.Lock(), forks.Lock()
         self._background = Background("polytc-load")
+        self._beside: list[Future[Any]] = []
         _ALL.add(self)
 
     def get(self, key: K, begin: Callable[[], Callable[[], V]]) -> Future[V]:
@@ -40,9 +42,23 @@ class Pending(Generic[K, V]):
             known = self._usable(key)
             if known is not None:
                 return known
-            finish = begin()
+            beside = self._beside = list[Future[Any]]()
+            try:
+                finish = begin()
+            except BaseException:
+                _cancel(beside)
+                raise
             with self._lock:
-                return self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
+                made = self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
+            made.add_done_callback(lambda _: _cancel(beside))
+            return made
+
+    def beside(self, task: Callable[[], T]) -> Future[T]:
+        """In `begin`: what the task returns, made in the background before what `begin` returns is called; not any more once
+        the value's future is cancelled."""
+        future = self._background.submit(task)
+        self._beside[:] = [*(f for f in self._beside if not f.done()), future]
+        return future
 
     def _usable(self, key: K) -> Future[V] | None:
         """The future of what is there or being made, at once, whatever else is begun; None if there is none, or it failed."""
@@ -71,6 +87,12 @@ class Pending(Generic[K, V]):
         self._background, self._known = Background("polytc-load"), LRUCache(self._known.most)
         for key, value in self._made.items():
             self._known.put(key, Future()).set_result(value)
+
+
+def _cancel(futures: list[Future[Any]]) -> None:
+    """Nobody waits for these any more."""
+    while futures:
+        futures.pop().cancel()
 
 
 _ALL: weakref.WeakSet[Pending] = weakref.WeakSet()

@@ -115,11 +115,11 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
     dependences = deps.all
     for node, kinds in marked_bands(schedule.tree):
         _known(node, kinds)
+        carried = legality.Carried(node, dependences, deps.accesses)
         for member, kind in enumerate(kinds):
             if kind in ("sequential", "unroll"):
                 continue
-            conflict = (legality.apart(node, member, deps.reduction) if kind == "reduce" else
-                        legality.carried(node, member, dependences, deps.accesses))
+            conflict = legality.apart(node, member, deps.reduction) if kind == "reduce" else carried.by(member)
             if conflict is not None:
                 return Refusal("E704", conflict, (kind, marks.of(node.parent()).name, member), kind == "reduce")
     return None

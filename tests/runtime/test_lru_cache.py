@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -81,6 +83,26 @@ def test_what_failed_is_made_again() -> None:
 
 def _raise(text: str) -> int:
     raise ValueError(text)
+
+
+def test_what_is_made_beside_a_value_ends_with_it() -> None:
+    """It is there before the value is finished; where that is cancelled, or fails to begin, it is not made any more."""
+    pending: Pending[str, list[int]] = Pending(4)
+    made: list[int] = []
+    parts: list[Future[None]] = []
+
+    def begin(n: int) -> Callable[[], list[int]]:
+        parts.append(pending.beside(lambda: made.append(n)))
+        return lambda: list(made)
+    assert pending.get("k", lambda: begin(1)).result() == [1]
+    go = threading.Event()
+    pending.get("held", lambda: lambda: [go.wait(60)])
+    assert pending.get("l", lambda: begin(2)).cancel()
+    with pytest.raises(ValueError, match="begun"):
+        pending.get("m", lambda: (begin(3), _raise("begun")))  # type: ignore[arg-type, return-value]
+    go.set()
+    assert pending.get("n", lambda: begin(4)).result() == [1, 4]
+    assert [p.cancelled() for p in parts] == [False, True, True, False]
 
 
 def test_they_are_bounded() -> None:

@@ -192,7 +192,7 @@ def _by_item(s: loops.Stmt) -> loops.Stmt:
     around it, one value of its variable is several items'."""
     if not isinstance(s, loops.For) or s.kind != "thread" or s.lower == loops.const(0):
         return s
-    body = simplify.substitute(s.body, {s.var: loops.binary("+", loops.Var(s.var), s.lower)})
+    body = traverse.substitute(s.body, {s.var: loops.binary("+", loops.Var(s.var), s.lower)})
     return replace(s, lower=loops.const(0), upper=loops.binary("-", s.upper, s.lower), body=body)
 
 

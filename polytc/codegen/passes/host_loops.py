@@ -58,7 +58,7 @@ def _nested(parts: Sequence[tuple[tuple[loops.For, ...], loops.Stmt]]) -> Iterat
             continue
         around = together[0][0][0]
         inside = loops.block(*_nested([(host[1:], body) for host, body in together]))
-        yield replace(around, body=simplify.substitute(inside, {name: loops.Var(name)}))
+        yield replace(around, body=traverse.substitute(inside, {name: loops.Var(name)}))
 
 
 def _parts(kernel: loops.Kernel, kinds: Sequence[str], taken: Counter[str]) -> Iterator[loops.Kernel]:
@@ -105,7 +105,7 @@ class _Walk:
                 exact = tuple(loops.binary(op, inside, end) for op, end, kept in ((">=", s.lower, lower), ("<", s.upper, upper))
                               if simplify.expr(end, {}) != kept)
                 around = loops.For(inside.name, lower, upper, s.step, loops.Block(()), title=s.title)
-                yield from self.pieces(simplify.substitute(s.body, {s.var: inside}), (*host, around), (*tests, *exact))
+                yield from self.pieces(traverse.substitute(s.body, {s.var: inside}), (*host, around), (*tests, *exact))
             case _:
                 yield host, _guarded(s, tests)
 

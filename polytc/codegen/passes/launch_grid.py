@@ -45,7 +45,7 @@ def name_items(kernel: loops.Kernel) -> loops.Kernel:
         var = loops.binary("+", loops.Var(f"item{x.axis}"), loops.const(low))
         guards = [loops.binary(">=", var, x.lower)] if x.lower != loops.const(low) else []
         guards += [loops.binary("<", var, x.upper)] if simplify.expr(x.upper, {}) != loops.const(high) else []
-        body = simplify.substitute(x.body, {x.var: simplify.expr(var, {})})
+        body = traverse.substitute(x.body, {x.var: simplify.expr(var, {})})
         inner = loops.If(conjunction(guards), body) if guards else body
         return loops.For(f"item{x.axis}", loops.const(0), loops.const(high - low), 1, inner, "thread", x.axis)
     body = traverse.map_stmt(s, on_stmt, lambda e: e)
@@ -82,7 +82,7 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
             offset = loops.binary("-", var, loop.lower)
             guards.append(loops.binary("==", loops.binary("%", offset, loops.const(loop.step)), loops.const(0)))
         fixed.append((loop, low, step, -((low - high) // step)))
-    body = simplify.substitute(body, moved)
+    body = traverse.substitute(body, moved)
     guarded = loops.If(conjunction(guards), body) if guards else body
     inner = simplify.simplify(_merge(fixed, guarded), {})
     return replace(kernel, body=inner)
@@ -90,7 +90,7 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
 
 def _substituted(s: loops.For, values: dict[str, loops.Expr]) -> loops.For:
     """A loop with variables in its ends replaced by expressions."""
-    found = simplify.substitute(replace(s, body=loops.Block(())), values) if values else s
+    found = traverse.substitute(replace(s, body=loops.Block(())), values) if values else s
     assert isinstance(found, loops.For)
     return replace(found, body=s.body)
 
@@ -181,4 +181,4 @@ def _outer_substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stm
     """Substitute below the chain of grid loops only."""
     if isinstance(s, loops.For) and s.kind in ("block", "thread"):
         return replace(s, body=_outer_substitute(s.body, values))
-    return simplify.substitute(s, values)
+    return traverse.substitute(s, values)

@@ -153,7 +153,7 @@ def _renamed(s: loops.For, numbers: Iterator[int]) -> loops.For:
             return x
         name = f"{x.var}.{next(numbers) if x.var in met else number}"
         met.add(x.var)
-        return replace(x, var=name, body=simplify.substitute(x.body, {x.var: loops.Var(name)}))
+        return replace(x, var=name, body=traverse.substitute(x.body, {x.var: loops.Var(name)}))
     renamed = traverse.map_stmt(s, on_stmt, lambda e: e)
     assert isinstance(renamed, loops.For)
     return renamed

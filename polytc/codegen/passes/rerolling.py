@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import simplify, unrolling
+from polytc.codegen.passes import unrolling
 from polytc.codegen.passes.analyses import work_estimate
 from polytc.machine import Machine
 from polytc.program.names import claim
@@ -146,7 +146,7 @@ def _by_rows(s: loops.For, taken: set[str]) -> loops.Stmt:
 def _strips(s: loops.For, many: int, first: str) -> loops.For:
     """A loop over copies, so many of them in each iteration. first: the name of its variable."""
     at = loops.binary("+", loops.Var(first, s.lower.dtype), loops.Var(s.var, s.lower.dtype))
-    some = replace(s, lower=loops.const(0), upper=loops.const(many * s.step), body=simplify.substitute(s.body, {s.var: at}))
+    some = replace(s, lower=loops.const(0), upper=loops.const(many * s.step), body=traverse.substitute(s.body, {s.var: at}))
     return loops.For(first, s.lower, s.upper, many * s.step, some)
 
 

@@ -10,6 +10,7 @@ that the loop bounds decide is gone; loops without iterations and decided branch
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
@@ -58,7 +59,7 @@ def _for(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
     once = count[0] is not None and count[1] is not None and 1 <= count[0] <= count[1] <= s.step
     if once and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
         return at(s.body, s.var, int(lower.value), known) if isinstance(lower, loops.Const) else \
-            simplify(substitute(s.body, {s.var: lower}), known)
+            simplify(traverse.substitute(s.body, {s.var: lower}), known)
     body = simplify(s.body, known | {s.var: values(s, known)})
     return body if body == loops.Block(()) else replace(s, lower=lower, upper=upper, body=body)
 
@@ -82,21 +83,18 @@ def _if(s: loops.If, known: dict[str, Interval]) -> loops.Stmt:
     return loops.If(cond, simplify(s.then, known), simplify(s.orelse, known) if s.orelse is not None else None)
 
 
-def substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
-    """The statement with loop variables replaced by expressions."""
-    def on_expr(e: loops.Expr) -> loops.Expr:
-        return traverse.map_expr(e, lambda x: values.get(x.name, x) if isinstance(x, loops.Var) else x)
-    return traverse.map_stmt(s, lambda x: x, on_expr)
-
-
 def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """An expression simplified bottom-up."""
     if isinstance(e, loops.Var):
-        return _variable(e, known)
+        low, high = known.get(e.name, _ANY)
+        return loops.const(low) if low is not None and low == high else e
     if isinstance(e, loops.Const):
         return e
-    if not known.keys().isdisjoint(traverse.variables(e)):
-        return _simplified(e, known)
+    names = traverse.variables(e)
+    if not known.keys().isdisjoint(names):
+        if not traverse.exact(e):
+            return _simplified(e, known)
+        return _remembered(e, tuple([(n, known[n]) for n in sorted(names) if n in known]))
     try:
         return e._normal
     except AttributeError:
@@ -106,15 +104,17 @@ def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
         return normal
 
 
+@lru_cache(maxsize=4096)
+def _remembered(e: loops.Expr, known: tuple[tuple[str, Interval], ...]) -> loops.Expr:
+    """An expression simplified where these are the intervals of its variables. Passes, and copies of statements, ask for it
+    again: four times in five it is known. Equal results are one object, so that its hash and variables are known as well."""
+    return _simplified(e, dict(known))
+
+
 def _simplified(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     if _is_sum(e):
         return build(_terms(e, known))
     return _rewrite(traverse.with_operands(e, tuple([expr(o, known) for o in traverse.operands(e)])), known)
-
-
-def _variable(e: loops.Var, known: dict[str, Interval]) -> loops.Expr:
-    low, high = known.get(e.name, _ANY)
-    return loops.const(low) if low is not None and low == high else e
 
 
 def _is_sum(e: loops.Expr) -> bool:

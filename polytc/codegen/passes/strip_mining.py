@@ -239,7 +239,7 @@ def _strip(s: loops.Stmt, names: set[str], first: loops.Var, height: int) -> loo
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
         if not isinstance(x, loops.For) or x.var not in names:
             return x
-        body = simplify.substitute(x.body, {x.var: loops.binary("+", first, loops.Var(x.var))})
+        body = traverse.substitute(x.body, {x.var: loops.binary("+", first, loops.Var(x.var))})
         return replace(x, upper=loops.const(height), body=body)
     return traverse.map_stmt(s, on_stmt, lambda e: e)
 
@@ -247,7 +247,7 @@ def _strip(s: loops.Stmt, names: set[str], first: loops.Var, height: int) -> loo
 def _rows_apart(s: loops.Stmt, names: set[str]) -> bool:
     """Do different rows touch different elements of all that is written? One subscript of each access is the row, times the
     same number, and the same for all instances of the statement."""
-    same = simplify.substitute(s, dict.fromkeys(names, _ROW))
+    same = traverse.substitute(s, dict.fromkeys(names, _ROW))
     inner = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)} - names
     written = {x.buffer for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
     accesses: dict[loops.Buffer, list[tuple[loops.Expr, ...]]] = {}

@@ -96,7 +96,7 @@ def vector(s: loops.Stmt, var: str, chunk: Chunk) -> loops.Stmt:
         return loops.block(*(vector(s, var, c) for c in each))
     if chunk.lanes == 1:
         return simplify.at(s, var, int(chunk.base.value), {}) if isinstance(chunk.base, loops.Const) else \
-            simplify.simplify(simplify.substitute(s, {var: chunk.base}), {})
+            simplify.simplify(traverse.substitute(s, {var: chunk.base}), {})
     match s:
         case loops.Block():
             return loops.block(*(vector(x, var, chunk) for x in s.stmts))

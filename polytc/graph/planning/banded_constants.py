@@ -60,7 +60,7 @@ def diagonal_band(a: np.ndarray) -> DiagonalBand | None:
     first = np.ascontiguousarray(matrix[0])
     outside, corner = first[0, -1], first[-1, 0]
     inside = next((x for x in (first[0, 0], first[-1, -1], corner) if _bits(x) != _bits(outside)), None)
-    if inside is None or not _same(matrix, first):
+    if inside is None or not _all_of(first[0], (inside, outside)) or not _same(matrix, first):
         return None
     held = _equal(first, inside)
     if not np.array_equal(~held, _equal(first, outside)):
@@ -71,6 +71,11 @@ def diagonal_band(a: np.ndarray) -> DiagonalBand | None:
         return None
     ends = int(distance.min()), int(distance.max())
     return DiagonalBand(None if lower == ends[0] else lower, None if upper == ends[1] else upper, inside.item(), outside.item())
+
+
+def _all_of(row: np.ndarray, numbers: tuple[np.generic, np.generic]) -> bool:
+    """Are all elements of a row one of the numbers? Of weights the first row says no, before anything looks at the others."""
+    return bool((_equal(row, numbers[0]) | _equal(row, numbers[1])).all())
 
 
 def _bits(x: np.generic) -> bytes:

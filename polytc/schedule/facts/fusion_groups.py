@@ -227,6 +227,7 @@ def aligned(group: Group, row: int, new: Group, candidate: int, written: dict[st
     if group.ranges[row] != new.ranges[candidate]:
         return False
     seen = False
+    places: dict[int, int | None] = {}                                  # of each writer's loop, asked for again and again
     for position, s in enumerate(new.statements):
         index = new.rows[candidate][position]
         for tensor, subscripts in [(r.tensor, r.subscripts) for r in pr.reads(s)] + [(s.target, s.subscripts)]:
@@ -235,7 +236,9 @@ def aligned(group: Group, row: int, new: Group, candidate: int, written: dict[st
             for n, writer in enumerate(group.statements):
                 if writer.target != tensor:
                     continue
-                at = _position(writer, group.rows[row][n])
+                if n not in places:
+                    places[n] = _position(writer, group.rows[row][n])
+                at = places[n]
                 form = linear(subscripts[at]) if at is not None else None
                 same = form is not None and form.index == index
                 if not same and not _apart(writer.subscripts, subscripts):
