@@ -2,16 +2,13 @@
 
 Lowering a program is Python, of which a process runs one thread at a time. Forks begin while nothing is compiled natively, so
 that none of LLVM's locks is held in them, and return packages as they would be read from disk.
-
-What this process lowered is compiled natively beside that, but one program at a time: it takes another one only when no more
-than AHEAD are still in the making. Else it would be left with native work that nobody can take over when all are lowered.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 
 from polytc import compiler, keys
 from polytc.codegen.package import Package
@@ -27,8 +24,6 @@ LEAST = 4
 """Programs for each process at least."""
 MOST = 16
 """Processes at most."""
-AHEAD = 3
-"""Programs that this process lowered and that are not compiled natively yet, at most."""
 
 Begun = Callable[[int], None]
 """Told the number of a program when it is begun or taken over."""
@@ -56,14 +51,13 @@ def _start(programs: Sequence[Program], target_name: str | Target, threads: int 
         told(n)
         found[n] = compiler.start_program(programs[n], target_name, threads, known=known[n])
     known = [keys.key(program, to, None) for program in programs]
-    work = sorted(_missing(known, to), key=lambda n: _loops(programs[n]), reverse=True)
+    work = _missing(known, to)
     count = min(_processes(), MOST, len(work) // LEAST) if isinstance(to, LLVMTarget) else 1
     if count > 1:
         tasks = [lambda p=programs[n]: compiler.package(p, to).to_bytes() for n in work]
         with compiler.idle(), processes.Forks(tasks[:processes.MOST], count - 1) as forks:
             while (k := forks.claim()) is not None:
                 start(work[k])
-                wait(list(found.values())[-AHEAD - 1:-AHEAD])
             for k in forks.others():
                 data = forks.result(k)
                 if data is not None:
@@ -72,13 +66,6 @@ def _start(programs: Sequence[Program], target_name: str | Target, threads: int 
     for n in range(len(programs)):
         if n not in found:
             start(n)
-
-
-def _loops(program: Program) -> tuple[int, int]:
-    """What tells how long a program is in the making: the loops of its deepest statement, and those of all. The longest come
-    first, so that no process waits long for the last one of another."""
-    depths = [len(s.ranges) for s in program.statements]
-    return max(depths, default=0), sum(depths)
 
 
 def _missing(known: Sequence[str], to: Target) -> list[int]:

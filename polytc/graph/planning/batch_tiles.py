@@ -72,7 +72,7 @@ class _Batch:
         """Of moving all bytes, in tiles of so many images. What a call reads and writes is near if both fit together."""
         weights = sum(a.nbytes for a in self.plan.constants.values())
         rounds = self.images // some
-        total = estimates.moved(machine, rounds * weights, weights) + Estimate(launches=rounds * ROUND)
+        total = rounds * estimates.streamed(machine, weights) + Estimate(launches=rounds * ROUND)
         total += estimates.regions(machine, rounds * len(self.plan.calls))
         for k in self.programs:
             touched = sum(self._bytes(self.plan.calls[k]))
