@@ -161,3 +161,12 @@ def test_operands_that_the_reduction_walks_in_no_even_strides(text: str) -> None
     found = np.zeros((100, 100), np.float32)
     compile_program(program, target_for(AVX2), 1).run([a, b, found])
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(1, (None, 8)), (4, ("b", 3))])
+def test_weights_in_panels_are_read_in_the_order_of_memory_where_nothing_is_read_twice(rows: int, tile: tuple[str | None, int]
+                                                                                       ) -> None:
+    """One row of products goes through a panel as wide as the tile; several rows share what they read."""
+    program = build("G[b,p,i] += H[b,k]*R[p,k,i]", {"H": (rows, 512), "R": (32, 512, 64)})
+    found = chosen(program, "S1", AVX2)
+    assert (found.vector, found.jam, found.width) == ("i", *tile)
