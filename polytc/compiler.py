@@ -279,7 +279,7 @@ def start_program(program: Program, target_name: str | Target = "cpu", threads: 
     key = known or keys.key(program, to, schedule)
 
     def begin() -> Callable[[], Executable]:
-        made = _package(program, to, schedule, key)
+        made = _package(program, to, schedule, key, _EXECUTABLES.beside)
         return lambda: packages.load(made(), to, count)
     return _EXECUTABLES.get((key, to, count), begin)
 
@@ -289,14 +289,20 @@ def package(program: Program, to: Target, schedule: str | None = None) -> Packag
     return _package(program, to, schedule, keys.key(program, to, schedule))()
 
 
-def _package(program: Program, to: Target, schedule: str | None, key: str) -> Callable[[], Package]:
-    """The package under the key: found on disk or lowered to source now, and built when it is called for."""
+def _package(program: Program, to: Target, schedule: str | None, key: str,
+             beside: Callable[[Callable[[], Binary]], Future[Binary]] | None = None) -> Callable[[], Package]:
+    """The package under the key: found on disk or lowered to source now, and built when it is called for. beside: does native
+    work while this one lowers; the prologue's is done so."""
     lasting = keys.lasting(to)
     stored = _stored(key) if lasting else None
     if stored is not None:
         return lambda: stored
-    once = list[Future[Binary]]()  # native work beside the Python of the rest
-    lowered = lower_program(program, to, schedule, lambda x: once.append(_EXECUTABLES.beside(lambda: to.build(x.source))))
+    once = list[Future[Binary]]()
+
+    def early(prologue: Lowered) -> None:
+        if beside is not None:
+            once.append(beside(lambda: to.build(prologue.source)))
+    lowered = lower_program(program, to, schedule, early)
     return lambda: _build(lowered, key if lasting else None, once)
 
 

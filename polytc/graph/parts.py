@@ -206,7 +206,7 @@ class PartitionedModel:
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
         plan = prepared(part.plan, machine, bands=o.kernels is None, fusion=o.fusion)
-        if machine is not None and machine.kind == "cpu" and self._left is None and not part.hosts:
+        if machine is not None and machine.kind == "cpu" and self._left is None and not part.hosts:  # bodies of loops run whole
             plan = batch_tiles.tile(plan, machine)
         made = building.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None
         pairs = [self._work(h) for h in part.hosts]

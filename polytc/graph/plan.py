@@ -127,7 +127,7 @@ class Plan:
         return name
 
     def __str__(self) -> str:
-        lines = [f"plan {self.name}({', '.join(f'{n}: {self.types[n]}' for n in self.inputs)})"]
+        lines = [f"plan {self.name}({', '.join(f'{n}: {self.outside(n)}' for n in self.inputs)})"]
         for c in self.calls:
             outputs = ", ".join(f"{n}: {self.types[n]}" for n in c.outputs)
             condition = "".join(f"if {g}: " for g in c.guards)

@@ -55,8 +55,8 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
     text; name: of the program; prover: what proves programs with `for` loops or `inout` sound, which are taken on trust without
     one, and the others where they are too large to look at every point; unrounded: inputs and outputs that are temporaries of
     something larger, see `halves.widen`; presume: a scatter reaches every element that is needed, which a run looks at (see
-    `rewrite.unwritten_elements`); proved: its accesses are known to be sound, as those of a rewrite's own text are, and not
-    looked at again. Raises CompileError with all diagnostics.
+    `rewrite.unwritten_elements`); proved: it is known to be sound, as a rewrite's own text is, and not looked
+    at. Raises CompileError with all diagnostics.
     """
     try:
         return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover, unrounded,

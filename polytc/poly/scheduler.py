@@ -6,8 +6,8 @@ one operation then takes a thousand times as long as others, inside of isl, wher
         75,000 in 0.15 s, ...                 in a fork of this process, which the system ends when its time is over
 
 Some attempts ask for a little more than they must: what follows from the bounds of the loops is left out of the dependences, so
-that the linear programs are smaller, and no order is good that is so within these bounds only. The loop of an LSTM takes 0.05
-seconds then, 2 else.
+that the linear programs are smaller. What is legal because of the bounds alone is not found then. The loop of an LSTM takes
+0.05 seconds so, 2 with them.
 
 The fork runs nothing but isl and leaves no trace; Ctrl-C ends it.
 """

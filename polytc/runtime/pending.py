@@ -48,6 +48,8 @@ class Pending(Generic[K, V]):
             except BaseException:
                 _cancel(beside)
                 raise
+            finally:
+                self._beside = []
             with self._lock:
                 made = self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
             made.add_done_callback(lambda _: _cancel(beside))
@@ -84,7 +86,7 @@ class Pending(Generic[K, V]):
 
     def after_fork(self) -> None:
         """In the child there is no background thread, and the parent's futures may be locked by it for ever."""
-        self._background, self._known = Background("polytc-load"), LRUCache(self._known.most)
+        self._background, self._known, self._beside = Background("polytc-load"), LRUCache(self._known.most), []
         for key, value in self._made.items():
             self._known.put(key, Future()).set_result(value)
 

@@ -6,7 +6,8 @@ another, so that what one call writes is still in a cache when the next one read
         y = Conv(t)                                  y = Conv(t)
 
 It is strip-mining and interchange of the outermost loop, which all calls share; memory for intermediate values is that of a
-tile. A tile of few images reads the weights more often: the estimate weighs that against what leaves the caches.
+tile. A tile of few images reads the weights more often: the estimate weighs that against what leaves the caches. A plan with a
+call that touches no images stays whole, as that would run in each round.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ def _sizes(images: int, machine: Machine) -> list[int]:
 @dataclass(frozen=True)
 class _Batch:
     """A plan that does the same for each image. split: the values of images, those that show others included; programs: of the
-    calls that handle images."""
+    calls, in order."""
 
     plan: Plan
     images: int
     split: frozenset[str]
-    programs: dict[int, ImageProgram]
+    programs: tuple[ImageProgram, ...]
 
     @staticmethod
     def of(plan: Plan) -> _Batch | None:
@@ -53,29 +54,29 @@ class _Batch:
         first = next((plan.types[n].shape for n in plan.inputs if plan.types[n].shape), ())
         if not first or first[0] < 2 or plan.index_checks or any(c.guards for c in plan.calls):
             return None
-        images, split, programs = first[0], set[str](), dict[int, ImageProgram]()
+        images, split, programs = first[0], set[str](), list[ImageProgram]()
         split |= {n for n in plan.inputs if plan.types[n].shape[:1] == (images,) and n not in plan.constants}
-        for k, call in enumerate(plan.calls):
+        for call in plan.calls:
             own = frozenset(i for i, n in zip(call.program.inputs, call.inputs, strict=True) if plan.base(n) in split)
-            if own:
-                found = separable(call.program, own, images)
-                if found is None or not found.tensors >= {*call.program.outputs}:
-                    return None
-                programs[k] = found
-                split |= {plan.base(n) for n in call.outputs}
+            found = separable(call.program, own, images) if own else None
+            if found is None or not found.tensors >= {*call.program.outputs}:
+                return None
+            programs.append(found)
+            split |= {plan.base(n) for n in call.outputs}
         used = {*plan.inputs, *plan.outputs, *(n for c in plan.calls for n in (*c.inputs, *c.outputs))}
         every = frozenset(n for n in used | set(map(plan.base, used)) if plan.base(n) in split)
         whole = all(plan.types[n].shape and plan.types[n].shape[0] % images == 0 for n in every)
-        return _Batch(plan, images, every, programs) if whole and every.issuperset(plan.outputs) else None
+        return _Batch(plan, images, every, tuple(programs)) if whole and every.issuperset(plan.outputs) else None
 
     def time(self, some: int, machine: Machine) -> Estimate:
         """Of moving all bytes, in tiles of so many images. What a call reads and writes is near if both fit together."""
         weights = sum(a.nbytes for a in self.plan.constants.values())
+        weights += sum(self.plan.types[n].bytes for n in self.plan.inputs if n not in self.split)
         rounds = self.images // some
         total = rounds * estimates.streamed(machine, weights) + Estimate(launches=rounds * ROUND)
         total += estimates.regions(machine, rounds * len(self.plan.calls))
-        for k in self.programs:
-            touched = sum(self._bytes(self.plan.calls[k]))
+        for call in self.plan.calls:
+            touched = sum(self._bytes(call))
             total += estimates.moved(machine, touched, touched * some / self.images)
         return total
 
@@ -86,7 +87,6 @@ class _Batch:
         """The plan in rounds of so many images."""
         def part(name: str, t: Array) -> Array:
             return Array(t.dtype, (t.shape[0] // self.images * some, *t.shape[1:])) if name in self.split else t
-        calls = tuple(replace(c, program=self.programs[k].of(some)) if k in self.programs else c
-                      for k, c in enumerate(self.plan.calls))
+        calls = tuple(replace(c, program=p.of(some)) for c, p in zip(self.plan.calls, self.programs, strict=True))
         return replace(self.plan, calls=calls, types={n: part(n, t) for n, t in self.plan.types.items()},
                        rounds=self.images // some, split=self.split)

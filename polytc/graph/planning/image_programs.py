@@ -4,9 +4,10 @@
     of 2 images  ->  Y[n,i] += X[n,k]*W[i,k] where n in 0:2     with X[2,4]
 
 The images lie one after another in memory, so that a tensor is one of images if its first extent is a multiple of their number:
-rows of a matrix that belong to an image, or its heads, are images' too. A program is separable if all its statements go from
-images to the same ones: if an index that counts images moves by those of one, the places of all that they touch of images move
-by one, and nothing else moves.
+rows of a matrix that belong to an image, or its heads, are images' too. A program is separable if all its statements that write
+to images go from images to the same ones: if an index that counts images moves by those of one, the places of all that they
+touch of images move by one, and nothing else moves. The index is none of a `for`, whose iterations have one order for all
+statements in it. Statements that touch no images stay as they are.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def separable(program: pr.Program, inputs: frozenset[str], images: int) -> Image
 
 
 def _of_images(program: pr.Program, inputs: frozenset[str]) -> frozenset[str]:
-    """The tensors that depend on these inputs."""
+    """These inputs, and the tensors that depend on them."""
     found, before = inputs, frozenset[str]()
     while found != before:
         before = found
@@ -74,7 +75,7 @@ def _counters(s: pr.Statement, rows: int, images: int) -> Iterator[tuple[str, in
     """The indices that may count the images of what a statement writes, and the iterations of each for one. rows: of an image
     in the target."""
     form = affine(s.subscripts[0]) if s.subscripts else None
-    for r in s.ranges:
+    for r in s.ranges[s.depth:]:
         if form is not None and r.index in indices(form) and r.lower == 0 and r.upper % images == 0 and not r.typical:
             each = r.upper // images
             if _step(form, r.index, each) == rows:

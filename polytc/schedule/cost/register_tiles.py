@@ -209,7 +209,7 @@ def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, 
     costs = machine.costs.accesses
     last = reduced[-1] if reduced else None
     high, wide = grid
-    far = [_stride(a, last) if _far(a, last, steps, machine) else 0 for a in accesses[1:]]
+    far = [(_stride(a, last) if _far(a, last, steps, machine) else 0, a.stride(vector) == 1) for a in accesses[1:]]
     single = [_single(a, vector, reduced, lanes, machine) for a in accesses[1:]]
     moves = [(jam is not None and a.stride(jam) != 0, a.stride(vector) != 0) for a in accesses[1:]]
 
@@ -217,8 +217,8 @@ def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, 
     def tile(m: int, n: int) -> float:
         loads = [(m if down else 1) * (n if along else 1) for down, along in moves]
         busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
-        misses = sum(x * (costs.ahead if stride <= n * lanes else costs.miss)
-                     for x, stride in zip(loads, far, strict=True) if stride)
+        misses = sum(x * (costs.ahead if in_row and stride <= n * lanes else costs.miss)
+                     for x, (stride, in_row) in zip(loads, far, strict=True) if stride)
         step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * costs.load + misses
         store = 1 if accesses[0].stride(vector) == 1 else costs.scatter * lanes
         return steps * step + m * n * store

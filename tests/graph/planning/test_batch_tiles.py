@@ -153,6 +153,16 @@ def test_batches_that_belong_together_stay_whole(some: int) -> None:
     assert "rounds" not in m.report()
 
 
+def test_what_is_no_image_s_does_not_run_again_and_again() -> None:
+    """A product of weights that are inputs would run in each round."""
+    nodes = [N("MatMul", ["a", "a"], ["aa"]), N("ReduceMean", ["aa"], ["m"], keepdims=0), N("Relu", ["x"], ["r"]),
+             N("Mul", ["r", "m"], ["s"]), N("Sigmoid", ["s"], ["y"])]
+    shapes = {"x": (32, 16, 112, 112), "a": (256, 256)}
+    graph = polytc.load_onnx(model_of(nodes, {n: (np.float32, shape) for n, shape in shapes.items()}, ["y"]))
+    plan = specialise(graph, {n: Array(F32, shape) for n, shape in shapes.items()}).plan
+    assert batch_tiles.tile(plan, AVX2) is plan
+
+
 def test_tiles_are_chosen_by_what_fits_the_caches() -> None:
     def rounds(images: int, side: int, machine: Machine) -> int:
         nodes = [N("Relu", ["x"], ["a"]), N("Conv", ["a", "w"], ["b"], pads=[1, 1, 1, 1]), N("Sigmoid", ["b"], ["c"]),

@@ -68,6 +68,10 @@ TOGETHER = {
     "every other row": ("Y[r] = X[r//4, r%4] + W[r%8] where r in 0:24", {"X": (N, 4), "W": (8,)}),
     "steps from image to image": ("def f(f32[6,5] X) -> (H) { H[0,j] = X[0,j]\nfor t in 1:6 { H[t,j] = H[t-1,j]*2 + X[t,j] } }",
                                   {"X": (N, 5)}),
+    "a count of steps": ("def f(f32[6,3] X, f32[1] W) -> (Y) { A[i] = 0 where i in 0:1\n"
+                         "for n in 0:6 { A[i] = A[i] + W[i]\n Y[n,j] = X[n,j]*A[0] } }", {"X": (N, 3), "W": (1,)}),
+    "steps, and images in each": ("def f(f32[6,3] X) -> (Y) { T[m,j] = 0 where m in 0:6, j in 0:3\n"
+                                  "for n in 0:6 { T[m,j] = T[m,j] + X[m,j]\n Y[n,j] = T[n,j] } }", {"X": (N, 3)}),
     "picked images": ("Y[n,j] = X[I[n],j]", {"X": (N, 3), "I": (N,)}),
     "scattered to images": ("Y[n] = 0 where n in 0:6\nY[I[n]] += X[n]", {"X": (N,), "I": (N,)}),
     "rows across images": ("Y[r] = X[r+1] - X[r] where r in 0:17", {"X": (N * 3,)}),
