@@ -37,9 +37,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     made: list[Program] = []
     start = compiler.start_program
 
-    def counted(program: Program, *rest: Any) -> Any:
+    def counted(program: Program, *rest: Any, **named: Any) -> Any:
         made.append(program)
-        return start(program, *rest)
+        return start(program, *rest, **named)
     monkeypatch.setattr(compiler, "start_program", counted)
     return made
 
