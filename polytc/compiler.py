@@ -113,12 +113,11 @@ class Rewritten:
 
 @garbage.seldom_collected()
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None,
-                  early: Callable[[Lowered], object] = lambda once: None) -> Lowered:
+                  early: Callable[[Lowered], object] | None = None) -> Lowered:
     """All stages up to source text; needs no device.
 
     target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`; before that, or alone, the text of
-    a record of decisions (polytc.decisions). early: told the prologue, if there is one, before the rest is lowered. Raises
-    E709, E710 for a record that does not fit.
+    a record of decisions (polytc.decisions); E709, E710 for one that does not fit. early: told the prologue before the rest.
     """
     to = target(target_name)
     seconds: dict[str, float] = {}
@@ -130,7 +129,7 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     made = _stage("bounds", program.name, seconds, lambda: _bounded(as_real(program), made))
     try:
         before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
-        if before is not None:
+        if before is not None and early is not None:
             early(before)
         lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given)
         if given is not None and request is None:
@@ -273,7 +272,7 @@ def options(executable: Executable) -> dict[str, str]:
 def start_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
                   schedule: str | None = None, known: str | None = None) -> Future[Executable]:
     """As compile_program, but what follows the source goes on in the background: it is native work that leaves Python free, so
-    that the stages of the next program run beside it. known: the program's key (see keys.py), where the caller has it."""
+    that the stages of the next program run beside it. known: the program's key, where the caller has it."""
     to = here(target_name)
     count = threads or default_threads(to.machine.cores)
     key = known or keys.key(program, to, schedule)
@@ -291,17 +290,13 @@ def package(program: Program, to: Target, schedule: str | None = None) -> Packag
 
 def _package(program: Program, to: Target, schedule: str | None, key: str,
              beside: Callable[[Callable[[], Binary]], Future[Binary]] | None = None) -> Callable[[], Package]:
-    """The package under the key: found on disk or lowered to source now, and built when it is called for. beside: does native
-    work while this one lowers; the prologue's is done so."""
+    """The package under the key: from disk, or lowered now and built when it is called for. beside: begins the prologue's."""
     lasting = keys.lasting(to)
     stored = _stored(key) if lasting else None
     if stored is not None:
         return lambda: stored
     once = list[Future[Binary]]()
-
-    def early(prologue: Lowered) -> None:
-        if beside is not None:
-            once.append(beside(lambda: to.build(prologue.source)))
+    early = (lambda x: once.append(beside(lambda: to.build(x.source)))) if beside is not None else None
     lowered = lower_program(program, to, schedule, early)
     return lambda: _build(lowered, key if lasting else None, once)
 
@@ -341,16 +336,16 @@ def _stored(key: str) -> Package | None:
 
 def _build(lowered: Lowered, key: str | None, once: Sequence[Future[Binary]] = ()) -> Package:
     """The package of a lowered program; kept on disk under the key. once: the binary of its prologue, where it was begun."""
-    before = lowered.prologue
+    before, to = lowered.prologue, lowered.target
     made = () if before is None else tuple(b for b in before.loops.args if b.name in before.program.outputs)
     sizes_too = lowered.source.module.args[len(lowered.loops.args):]  # and the workspace, which the caller provides as well
     arrays = (*lowered.program.arrays, *(b.name for b in (*sizes_too, *made)))
 
-    def part(of: Lowered, begun: Sequence[Future[Binary]]) -> Part:
-        binary = begun[0].result() if begun else of.target.build(of.source)
+    def part(of: Lowered, binary: Binary) -> Part:
         binary = replace(binary, options={**binary.options, **described(of)})
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
-    package = Package(part(lowered, ()), part(before, once) if before is not None else None, made)
+    prologue = None if before is None else part(before, once[0].result() if once else to.build(before.source))
+    package = Package(part(lowered, to.build(lowered.source)), prologue, made)
     if key is not None:
         cache.put(key, package.to_bytes())
     return package

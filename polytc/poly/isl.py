@@ -227,6 +227,11 @@ def sets(u: islpy.UnionSet) -> Iterator[islpy.Set]:
     return (found.get_at(i) for i in range(found.n_set()))
 
 
+def without_bounds(u: islpy.UnionMap, domain: islpy.UnionSet) -> islpy.UnionMap:
+    """The pairs, without what follows from both being in the domain."""
+    return u.gist_domain(domain).gist_range(domain)
+
+
 def sample(m: islpy.Map) -> tuple[str, str] | None:
     """One pair of a map as text, `("S1[i=0, j=1]", "S1[i=1, j=0]")`, or None if the map is empty."""
     if m.is_empty():

@@ -130,10 +130,8 @@ def _asked(constraints: islpy.ScheduleConstraints, attempt: Attempt) -> islpy.Sc
 def _unbounded(constraints: islpy.ScheduleConstraints) -> islpy.ScheduleConstraints:
     """The dependences without the bounds of loops; how near instances should be (proximity) has no answer without them."""
     domain = constraints.get_domain()
-
-    def plain(u: islpy.UnionMap) -> islpy.UnionMap:
-        return u.gist_domain(domain).gist_range(domain)
-    return constraints.set_validity(plain(constraints.get_validity())).set_coincidence(plain(constraints.get_coincidence()))
+    validity, coincidence = (isl.without_bounds(u, domain) for u in (constraints.get_validity(), constraints.get_coincidence()))
+    return constraints.set_validity(validity).set_coincidence(coincidence)
 
 
 def _read(source: int) -> bytes:

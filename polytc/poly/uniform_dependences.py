@@ -18,7 +18,7 @@ from polytc.poly import isl
 
 def nearest_distances(relations: Sequence[islpy.UnionMap], domain: islpy.UnionSet) -> Sequence[islpy.UnionMap]:
     """The relations by their nearest distances, if these are bounded between all statements; else as they are."""
-    found = [_near(u).gist_domain(domain).gist_range(domain) for u in relations]
+    found = [isl.without_bounds(_near(u), domain) for u in relations]
     return found if all(_bounded(m) for u in found for m in isl.maps(u)) else relations
 
 
