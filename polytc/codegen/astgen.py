@@ -11,6 +11,7 @@ intervals. Where they would count too many, the ends say again what isl knows: m
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
@@ -18,7 +19,7 @@ import islpy
 
 from polytc.codegen import iterators, loop_names, loops, lower, traverse
 from polytc.codegen.passes import simplify
-from polytc.poly import isl, marks
+from polytc.poly import isl, marks, twins
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.program.kinds import Kind, kind
@@ -75,14 +76,22 @@ class _Around:
 @dataclass(frozen=True)
 class _Walk:
     """What the translation of one kernel needs: the statements by isl name, their lowering, the members of marked bands
-    (mark text -> (schedule depth, members)), and whether instances are to be guarded by the statements' conditions."""
+    (mark text -> (schedule depth, members)), whether instances are to be guarded by the statements' conditions, and twins."""
 
     statements: dict[str, pr.Statement]
     lowering: lower.Lowering
     marks: dict[str, _Marked]
     guarded: bool
+    twins: dict[str, tuple[str, ...]]
     instances: list[dict[str, loops.Expr]] = field(default_factory=list)
     """What each instance written so far takes for its indices."""
+
+    def each(self, place: str) -> Iterator[_Walk]:
+        """The walk, and one for each twin of the statement below the place (see twins.py), which stands for that."""
+        yield self
+        first, *others = self.twins.get(place, ("",))
+        for other in others:
+            yield replace(self, statements=self.statements | {first: self.statements[other]})
 
 
 def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> loops.Module:
@@ -92,10 +101,11 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
     """
     lowering = lower.Lowering.of(scop.program)
     statements = {isl.name(s.name): s for s in scop.program.statements}
-    walk = _Walk(statements, lowering, _marks(schedule.tree), bool(scop.boxed))
+    shown = twins.found(scop, schedule.tree)
+    walk = _Walk(statements, lowering, _marks(shown.tree), bool(scop.boxed), shown.behind)
     known = f"{isl.parameters(scop.program)}{{ : {isl.facts(scop.program)} }}"
     build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, known))
-    root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(_unshifted(schedule.tree)))
+    root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(_unshifted(shown.tree)))
     whole = _node(root, walk, _Around({}, {isl.name(n): lower.size_variable(n) for n in scop.program.sizes}, {}))
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
     return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)))
@@ -141,10 +151,11 @@ def _marks(tree: islpy.Schedule) -> dict[str, _Marked]:
 def _node(node: islpy.AstNode, walk: _Walk, around: _Around) -> loops.Stmt:
     match node.get_type():
         case islpy.ast_node_type.mark:
-            depth, members = walk.marks[str(marks.of(node))]
-            named = {iterators.name(depth + m.number): m for m in members}
-            inside = _node(node.mark_get_node(), walk, replace(around, members=around.members | named))
-            return _grouped(inside, tuple(m.kind for m in members), depth)
+            place = str(marks.of(node))
+            depth, members = walk.marks[place]
+            named = replace(around, members=around.members | {iterators.name(depth + m.number): m for m in members})
+            kinds = tuple(m.kind for m in members)
+            return loops.block(*(_grouped(_node(node.mark_get_node(), w, named), kinds, depth) for w in walk.each(place)))
         case islpy.ast_node_type.for_:
             return _for(node, walk, around)
         case islpy.ast_node_type.if_:
@@ -154,7 +165,8 @@ def _node(node: islpy.AstNode, walk: _Walk, around: _Around) -> loops.Stmt:
             children = node.block_get_children()
             return loops.block(*(_node(children.get_at(i), walk, around) for i in range(children.n_ast_node())))
         case _:
-            return _instance(node.user_get_expr(), walk, around.values)
+            call = node.user_get_expr()
+            return loops.block(*(_instance(call, w, around.values) for w in walk.each(_called(call))))
 
 
 def _grouped(s: loops.Stmt, kinds: tuple[Kind, ...], depth: int) -> loops.Stmt:
@@ -216,13 +228,18 @@ def _upper(cond: islpy.AstExpr, name: str, values: dict[str, loops.Expr]) -> loo
 
 
 def _instance(call: islpy.AstExpr, walk: _Walk, values: dict[str, loops.Expr]) -> loops.Stmt:
-    s = walk.statements[call.get_op_arg(0).get_id().get_name()]
+    s = walk.statements[_called(call)]
     arguments = [_expr(call.get_op_arg(1 + i), values) for i in range(len(s.ranges))]
     named = dict(zip(s.indices, arguments, strict=True))
     walk.instances.append(named)
     store = walk.lowering.statement(s, named)
     conditions = (*(s.where if walk.guarded else ()), *pr.within(s.bounds))
     return loops.If(lower.conjunction([walk.lowering.expr(c, named) for c in conditions]), store) if conditions else store
+
+
+def _called(call: islpy.AstExpr) -> str:
+    name: str = call.get_op_arg(0).get_id().get_name()
+    return name
 
 
 def _condition(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:

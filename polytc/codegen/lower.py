@@ -30,7 +30,7 @@ class Lowering:
         p = self.program
         kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast) for n, body in enumerate(bodies))
         return loops.Module(p.name, tuple(self.buffers[n] for n in p.arrays), p.outputs,
-                            tuple(self.buffers[n] for n in p.temporaries), kernels)
+                            tuple(self.buffers[n] for n in p.temporaries), kernels, once=p.once)
 
     def statement(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Store:
         """One instance; values: the statement's indices as expressions over loop variables."""

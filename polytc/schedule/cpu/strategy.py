@@ -35,6 +35,8 @@ SQUARE = 16
 """Lanes of a square tile at most: its rows should fit the registers."""
 VECTORS = (1, 2, 4, 8)
 """Vectors side by side of element-wise work that there are to choose from."""
+SHORT = 16
+"""Reads and operations of statements so short that the loop around them takes time: two vectors a turn make up for it."""
 
 
 def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusion | None = None,
@@ -203,7 +205,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if s.where and len(group.statements) == 1 and group.ranges[vector][0] >= 0:
         sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
         return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips
-    return _streaming(group, vector, panel or 2 * lanes)
+    return _streaming(group, vector, panel or _vectors(group) * lanes)
 
 
 def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterator[Priced[Tile]]:
@@ -254,7 +256,7 @@ def _square(group: Group, vector: int, other: int, panel: int | None, width: int
     (codegen.passes.register_transpose), in blocks of which all lines stay in the first cache until they are used up.
 
     width: bytes of an element; panel: the writes' panel width, which tiles respect; once: a vector at a time will do, as
-    transpositions are hundreds of lines of code.
+    transpositions are hundreds of lines of code, but not with its lines read anew for each; so a short side stays in the block.
     """
     lanes = min(machine.lanes(width), SQUARE)
     edge = lanes
@@ -263,11 +265,18 @@ def _square(group: Group, vector: int, other: int, panel: int | None, width: int
     sizes = [1] * len(group.rows)
     for r in (vector,) if once else (vector, other):
         sizes[r] = min(lanes, group.extents[r])
-    caches = {r: edge for r in (other, vector) if group.extents[r] > edge}
+    long = [r for r in (other, vector) if group.extents[r] > edge]
+    caches = dict.fromkeys((other, vector) if once and long else long, edge)
     if panel is not None:
         sizes[vector], caches[vector] = (lanes, panel) if panel % lanes == 0 else (panel, panel)
     order = [r for r in range(len(sizes)) if r not in (vector, other)]
     return Tile(tuple(sizes), vector, (*order, vector, other), caches=tuple(caches.items()))
+
+
+def _vectors(group: Group) -> int:
+    """Vectors at a time of element-wise work."""
+    nodes = sum(isinstance(e, pr.Binary | pr.Call | pr.Read) for s in group.statements for e in pr.walk(s.value))
+    return 2 if nodes < SHORT else 1
 
 
 def _streaming(group: Group, vector: int, width: int) -> Tile:

@@ -67,10 +67,10 @@ class LLVMTarget:
         text, arena, parallel = modules.emit_module(module, self.machine)
         header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
         launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
-        vectors = any(traverse.has_vectors(k.body) for k in module.kernels)
-        scalar = any(traverse.has_scalar_loops(k.body) for k in module.kernels)
-        options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1", "parallel": str(parallel),
-                   "passes": "few" if vectors and not scalar else "all"}
+        ours = module.once or any(traverse.has_vectors(k.body) for k in module.kernels)
+        scalar = not module.once and any(traverse.has_scalar_loops(k.body) for k in module.kernels)
+        options = {"arena_bytes": str(arena), "slp": "0" if ours else "1", "parallel": str(parallel),
+                   "passes": "few" if ours and not scalar else "all"}
         return Source(self.name, text.render(header, self._attributes()), launches, module, options)
 
     def build(self, source: Source) -> Binary:
@@ -127,7 +127,8 @@ class LLVMTarget:
                               notes=["polytc.lower(..., target=target) gives its stages without running it",
                                      "target='cpu' makes code for this processor"])
 
-    # Where our passes have made the vectors, the least effort gives the same code as the most.
+    # Where our passes have made the vectors, the least effort gives the same code as the most; and what runs once takes less
+    # time than the most effort.
     def _tuning(self, source: Source) -> jit.Tuning:
         scalar = source.options["slp"] == "1"
         return jit.Tuning(slp=scalar, vectorize=scalar, level=3 if scalar else 1, few=source.options["passes"] == "few")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import polytc
-from polytc import errors
+from polytc import compiler, errors, lang
 from polytc import machine as machines
-from polytc.codegen import loops, verify
+from polytc.codegen import loops, traverse, verify
 from polytc.machine import Machine
 from polytc.program.scalars import BOOL, DTYPES, F32, I8, I32, I64, REAL, U8, U64, DType
 from polytc.targets.llvm.target import LLVMTarget
@@ -333,6 +334,17 @@ def test_elements_that_several_lanes_read_under_a_mask(divisor: int) -> None:
 def test_only_code_without_scalar_loops_takes_few_passes(text: str, passes: str) -> None:
     shapes = {n: (64, 64) for n in "AB" if f"{n}[" in text}
     assert polytc.lower(text, LLVMTarget(machines.AVX512), shapes=shapes).source.options["passes"] == passes
+
+
+def test_what_runs_once_takes_few_passes() -> None:
+    """A copy that has no vectors of ours; LLVM's own would take longer than the copy."""
+    text = "Y[i,j,c] += X[i+r,j+s,c] * W[c,r,s]"
+    program = replace(lang.build(text, {"X": (16, 16, 32), "W": (32, 3, 3)}), constants=("W",))
+    once = compiler.lower_program(program, LLVMTarget(machines.AVX2)).prologue
+    assert once is not None
+    assert once.loops.once
+    assert not any(traverse.has_vectors(k.body) for k in once.loops.kernels)
+    assert once.source.options["passes"] == "few"
 
 
 def test_few_passes_leave_nothing_of_variables_in_memory() -> None:

@@ -1,0 +1,117 @@
+"""Statements that run in the same loops, of which isl generates the loops of one.
+
+    for i { vector j { A[i,j] = X[i,j] + 1.0 };  vector j { B[i,j] = X[i,j] * 2.0 } }
+    ->  for i { vector j { A[i,j] = X[i,j] + 1.0 } }                            B's loops are A's, once more
+
+Two neighbours in a sequence are twins where their instances, all bands around them and all bands below them are the same. isl's
+AST generation compares the statements of each band with each other; half of its time goes with the twins of what Winograd's
+transforms unroll.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import islpy
+
+from polytc.poly import isl, marks
+from polytc.poly.scop import Scop
+
+_TYPES = islpy.schedule_node_type
+
+
+@dataclass(frozen=True)
+class Twins:
+    """tree: without the statements that are another's twin. behind: the mark above the bands that only one statement has, or
+    its isl name where it has none -> isl names of the statement and, in order, of its twins."""
+
+    tree: islpy.Schedule
+    behind: dict[str, tuple[str, ...]]
+
+
+def found(scop: Scop, tree: islpy.Schedule) -> Twins:
+    """The twins in a schedule tree of the program."""
+    statements = scop.program.statements
+    if len({(s.ranges, s.where, s.bounds) for s in statements}) == len(statements):
+        return Twins(tree, {})
+    visit = _Visit({})
+    for s in statements:  # isl prints equal sets in different ways
+        visit.rows[isl.name(s.name)] = [row for _, row in _rows(f"{{{isl.domain(s, bool(scop.boxed))}}}")]
+    visit.node(tree.get_root())
+    behind = {own[0].key: tuple(x.statement for x in own) for own in visit.runs()}
+    if not behind:
+        return Twins(tree, {})
+    gone = {name for _, *others in behind.values() for name in others}
+    kept = "; ".join(isl.instance(s) for s in statements if isl.name(s.name) not in gone)
+    given = isl.parameters(scop.program)
+    return Twins(tree.intersect_domain(islpy.UnionSet.read_from_str(scop.ctx, f"{given}{{ {kept} }}")), behind)
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """A child of a sequence with one statement: the key of Twins.behind, and how the bands below it run."""
+
+    statement: str
+    key: str
+    kinds: tuple[str, ...]
+
+
+@dataclass
+class _Visit:
+    """rows: the instances of each statement and what each band around it makes of them, outermost first; sequences: children of
+    each sequence, None for one of several statements."""
+
+    rows: dict[str, list[str]]
+    sequences: list[list[_Alone | None]] = field(default_factory=list)
+
+    def node(self, node: islpy.ScheduleNode) -> None:
+        if node.get_type() == _TYPES.band:
+            for name, row in _rows(str(node.band_get_partial_schedule())):
+                self.rows[name].append(row)
+        children = [node.child(i) for i in range(node.n_children())]
+        for child in children:
+            self.node(child)
+        if node.get_type() == _TYPES.sequence:
+            self.sequences.append([_alone(child) for child in children])
+
+    def runs(self) -> Iterator[list[_Alone]]:
+        """Neighbours that are twins of each other, two at least."""
+        for children in self.sequences:
+            run = list[_Alone]()
+            for x in (*children, None):
+                if run and (x is None or x.kinds != run[0].kinds or self.rows[x.statement] != self.rows[run[0].statement]):
+                    if len(run) > 1:
+                        yield run
+                    run = []
+                if x is not None:
+                    run.append(x)
+
+
+_ITEM = re.compile(r"(\w+)(\[[^;{}]*)")
+
+
+def _rows(text: str) -> Iterator[tuple[str, str]]:
+    """The statements in isl's text of a union, each with what follows its name."""
+    for part in re.findall(r"\{([^{}]*)\}", text):
+        for item in part.split(";"):
+            found_ = _ITEM.match(item.strip())
+            if found_ is not None:
+                yield found_[1], found_[2].strip()
+
+
+def _alone(child: islpy.ScheduleNode) -> _Alone | None:
+    """The filter of a sequence as one of a single statement with nothing but marked bands below."""
+    statements = [name for name, _ in _rows(str(child.filter_get_filter()))]
+    key, kinds, node = "", list[str](), child.child(0)
+    while node.get_type() in (_TYPES.mark, _TYPES.band):
+        if node.get_type() == _TYPES.mark:
+            mark = marks.of(node)
+            key = key or str(mark)
+            kinds.append(" ".join(mark.kinds))
+        elif not key:
+            return None
+        node = node.child(0)
+    alone = len(statements) == 1 and node.get_type() == _TYPES.leaf
+    return _Alone(statements[0], key or statements[0], tuple(kinds)) if alone else None

@@ -1,0 +1,77 @@
+"""Twins have the loops that isl generates for them."""
+
+from __future__ import annotations
+
+import pytest
+
+import polytc
+from polytc.codegen import astgen
+from polytc.codegen.target import Target
+from polytc.compiler import Lowered
+from polytc.machine import AVX2, DEVICES
+from polytc.poly import twins
+from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
+
+TARGETS: dict[str, Target] = {"avx2": LLVMTarget(AVX2), "sm90": OpenCLTarget(DEVICES["nvidia-sm90"])}
+ROWS = """def f(X[37,21]) -> Y {
+    R[0,v,t] = X[t,v] - X[t,v+2] where v in 0:19
+    R[1,v,t] = X[t,v+1] + X[t,v+2] where v in 0:19
+    R[2,v,t] = X[t,v+2] - X[t,v+1] where v in 0:19
+    Y[v,t] = R[0,v,t] * R[1,v,t] + R[2,v,t] where v in 0:19
+}"""
+PROGRAMS = {
+    "rows": ROWS,
+    "conditions": """def f(X[29]) -> (A, B) {
+    A[i] = X[i] where i in 0:26
+    B[i] = X[i] * 2.0 where i in 0:26
+    A[i] = 0.0 where i in 26:29
+    B[i] = 1.0 where i in 26:29
+}""",
+    "triangle": """def f(X[19,19]) -> (A, B) {
+    A[i,j] = X[i,j] where j <= i
+    B[i,j] = X[i,j] + 1.0 where j <= i
+    A[i,j] = 0.0 where j > i
+    B[i,j] = 0.0 where j > i
+}""",
+    "time": """def f(inout X[33]) -> (X, A, B) {
+    for t in 0:5 {
+        A[i] = X[i] + 1.0
+        B[i] = X[i] - 1.0
+        X[i] = A[i] * B[i]
+    }
+}""",
+    "strides": """def f(X[40]) -> (A, B) {
+    A[2*i] = X[2*i] where i in 0:20
+    A[2*i+1] = X[2*i] where i in 0:20
+    B[2*i] = X[2*i+1] where i in 0:20
+    B[2*i+1] = X[2*i+1] where i in 0:20
+}""",
+    "open": """def f(X) -> (A, B) {
+    A[i,j] = X[i,j] * 2.0
+    B[i,j] = X[i,j] + 2.0
+}"""}
+"""Among them ways in which isl writes loops: with tests, with ends that depend on loops around, over other remainders."""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("schedule", [None, "program"])
+def test_loops_are_those_of_isl(name: str, target: str, schedule: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = {"X": ("n0", "n1")} if name == "open" else None
+    made = polytc.lower(PROGRAMS[name], TARGETS[target], shapes=shapes, schedule=schedule)
+    assert families(made)
+    ours = astgen.generate(made.scop, made.schedule)
+    monkeypatch.setattr(twins, "found", lambda scop, tree: twins.Twins(tree, {}))
+    assert ours == astgen.generate(made.scop, made.schedule)
+
+
+def families(made: Lowered) -> list[tuple[str, ...]]:
+    return list(twins.found(made.scop, made.schedule.tree).behind.values())
+
+
+def test_neighbours_of_the_same_instances_and_loops_are_twins() -> None:
+    assert families(polytc.lower(ROWS, TARGETS["avx2"])) == [("S1", "S2", "S3", "S4")]
+    apart = ROWS.replace("R[1,v,t] = X[t,v+1] + X[t,v+2] where v in 0:19", "R[1,v,t] = X[t,v+1] where v in 0:20")
+    assert families(polytc.lower(apart, TARGETS["avx2"])) == [("S3", "S4")]
+    assert families(polytc.lower(ROWS, TARGETS["avx2"], schedule="program")) == [("S1", "S2", "S3", "S4")], "bands of their own"
