@@ -44,6 +44,13 @@ class Kernel:
         or found its data in a cache."""
         return self.bound.seconds / self.seconds if self.bound is not None and self.seconds > 0 else None
 
+    def times(self, rounds: int) -> Kernel:
+        """All rounds of a kernel together, from one of them."""
+        b = self.bound
+        bound = replace(b, arithmetic=b.arithmetic * rounds, memory=b.memory * rounds) if b is not None else None
+        return replace(self, start=self.start * rounds, seconds=self.seconds * rounds, operations=self.operations * rounds,
+                       bytes=self.bytes * rounds, bound=bound)
+
 
 class _Printed(Table):
     """A table that `print` shows as rich does."""
@@ -129,19 +136,17 @@ def _profile(instance: Instance, arrays: Mapping[str, np.ndarray], threads: int,
     counted = stamps[WARMING * rounds:]
     kernels = []
     for k, call in enumerate(instance.plan.calls):
-        start = statistics.median(run[k][0] - run[0][0] for run in counted) / 1e9 * rounds
-        seconds = statistics.median(run[k][1] - run[k][0] for run in counted) / 1e9 * rounds
-        kernels.append(_kernel(instance, k, call, start, seconds, threads, roofs))
+        start = statistics.median(run[k][0] - run[0][0] for run in counted) / 1e9
+        seconds = statistics.median(run[k][1] - run[k][0] for run in counted) / 1e9
+        kernels.append(_kernel(instance, k, call, start, seconds, threads, roofs).times(rounds))
     whole = statistics.median(run[-1][1] - run[0][0] for run in counted) / 1e9 * rounds if kernels else 0.0
     return Profile(instance.plan.name, threads, runs, tuple(kernels), whole)
 
 
 def _kernel(instance: Instance, number: int, call: Call, start: float, seconds: float, threads: int, roofs: bool) -> Kernel:
+    """One round of it; the type of its result is that of all rounds."""
     cost = costs.costs(call.program)
     kind = roofline.kind(call.program) if roofs else None
     bound = None if kind is None else roofline.bound(cost, roofline.roofs(kind), threads)
-    rounds = instance.plan.rounds
-    if bound is not None:
-        bound = replace(bound, arithmetic=bound.arithmetic * rounds, memory=bound.memory * rounds)
     return Kernel(number, call.label, str(instance.plan.outside(call.outputs[0])), start, seconds,
-                  int(cost.operations.value) * rounds, cost.compulsory * rounds, bound)
+                  int(cost.operations.value), cost.compulsory, bound)
