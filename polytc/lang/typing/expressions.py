@@ -191,7 +191,7 @@ class Expressions:
     def access(self, tensor: str, dims: Iterable[sx.Expr], span: Span) -> Value:
         scope = self.scope
         dims = tuple(dims)
-        subscripts = self._subscripts(dims)
+        subscripts = (pr.Const(0, I64),) * len(dims) if self.typing else self._subscripts(dims)  # no type depends on them
         if tensor not in scope.ranks:
             hint = closest(tensor, scope.ranks) or "it is no argument and nothing writes it"
             raise self.fail("E101", f"the tensor `{tensor}` is not known", span, hint)
