@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from polytc.codegen import loops
 from polytc.machine import Machine
-from polytc.targets.llvm import arithmetic, ir, statements
+from polytc.targets.llvm import arithmetic, bodies, ir, statements
 
 
 def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
-    """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order.
+    """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order, or launches the loops
+    of those that are nothing else.
 
     buffers: an array of pointers, module arguments then scratch. Returns the text, the arena's bytes per thread, and the number
     of parallel loops.
@@ -20,15 +21,18 @@ def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
     arena = parallel = 0
     for k in m.kernels:
         emission = statements.Emission(text, machine, k, _flags(k))
-        statements.emit_kernel(emission)
-        arena = max(arena, emission.arena_bytes)
-        parallel += emission.bodies
         for b in k.args:
             if b.name not in slots:
                 at = entry.emit("ptr", f"getelementptr inbounds ptr, ptr %buffers, i64 {order[b.name]}")
                 slots[b.name] = entry.emit("ptr", f"load ptr, {at}, align 8")
-        args = [*(str(slots[b.name]) for b in k.args), *statements.RUNTIME]
-        entry.do(f"call void @{statements.entry_of(k)}({', '.join(args)})")
+        pointers = {b.name: slots[b.name] for b in k.args}
+        if bodies.are_launches(k.body):  # LLVM takes a millisecond for each function
+            statements.write(emission, entry, pointers)
+        else:
+            args = ", ".join((*map(str, pointers.values()), *statements.RUNTIME))
+            entry.do(f"call void @{statements.emit_kernel(emission).name}({args})")
+        arena = max(arena, emission.arena_bytes)
+        parallel += emission.bodies
     entry.do("ret void")
     return text, arena, parallel
 

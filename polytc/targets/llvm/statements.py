@@ -1,7 +1,7 @@
 """Statements and kernels of the Loop AST as LLVM functions.
 
-A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`. Its parallel
-loops become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body, context, n, threads,
+A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`, if it is more than
+parallel loops. These become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body, context, n, threads,
 arena, arena_bytes)` of native/threads.py divides the numbers among threads. With threads == 1 the body is called directly.
 Where sequential loops lie around parallel ones, the threads run them together, see thread_teams.py.
 """
@@ -40,7 +40,7 @@ class Emission:
     bodies: int = 0
 
 
-def emit_kernel(emission: Emission) -> None:
+def emit_kernel(emission: Emission) -> ir.Function:
     """The function of a kernel."""
     k = emission.kernel
     # A parallel loop's context captures the pointers.
@@ -48,11 +48,17 @@ def emit_kernel(emission: Emission) -> None:
     params = [_argument(b, b.name in k.writes, captured) for b in k.args]
     fn = ir.Function(emission.text, entry_of(k), [*params, *RUNTIME])
     fn.extra = "noinline "
-    body = Body(fn, emission.machine, emission.flags)
-    body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in k.args}
-    Writer(emission, body, 0, False).statement(k.body)
+    write(emission, fn, {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in k.args})
     amx.release(fn)
     fn.do("ret void")
+    return fn
+
+
+def write(emission: Emission, fn: ir.Function, pointers: dict[str, ir.Value]) -> None:
+    """The statements of a kernel at the end of a function. pointers: its buffers."""
+    body = Body(fn, emission.machine, emission.flags)
+    body.pointers = pointers
+    Writer(emission, body, 0, False).statement(emission.kernel.body)
 
 
 def entry_of(k: loops.Kernel) -> str:
@@ -89,9 +95,9 @@ class Writer:
         match s:
             case _ if self.team is not None and thread_teams.region(self, self.team, s):
                 pass
-            case loops.For(kind="parallel") if not self.parallel and not _runs_once(s):
+            case loops.For(kind="parallel") if not self.parallel and not bodies.runs_once(s):
                 self._parallel(s)
-            case loops.For() if not self.parallel and self.team is None and thread_teams.is_team(s) and not _runs_once(s):
+            case loops.For() if not self.parallel and self.team is None and thread_teams.is_team(s) and not bodies.runs_once(s):
                 self._team(s)
             case loops.For(kind="unroll"):
                 self._copies(s)
@@ -240,7 +246,7 @@ class Writer:
     def _together(self, run: tuple[loops.Stmt, ...]) -> None:
         """A statement, or parallel loops that never meet as one region: the iterations of one follow those of another, and are
         divided by what they weigh."""
-        members = [s for s in run if isinstance(s, loops.For) and not _runs_once(s)] if len(run) > 1 else []
+        members = [s for s in run if isinstance(s, loops.For) and not bodies.runs_once(s)] if len(run) > 1 else []
         if len(members) < len(run):
             for s in run:
                 self.statement(s)
@@ -385,11 +391,3 @@ class Writer:
         self.team, team, self.parallel, parallel = None, self.team, True, self.parallel
         self._scoped(s)
         self.team, self.parallel = team, parallel
-
-
-def _runs_once(s: loops.For) -> bool:
-    """Whether a loop has no more than one iteration for certain; a loop inside of it may be the parallel one then."""
-    match s.lower, s.upper:
-        case loops.Const(value=low), loops.Const(value=high):
-            return high - low <= s.step
-    return False
