@@ -222,6 +222,19 @@ def representative(thing: Any) -> Any:
     return mapped(thing, int)
 
 
+def representatives(thing: Any) -> dict[str, int]:
+    """The representative sizes, by name, that the Sizes of a value made of tuples and dataclasses tell: those of one name."""
+    found = dict[str, int]()
+
+    def note(n: Size) -> int:
+        atom, factor = n.form.terms[0]
+        if len(n.form.terms) == 1 and isinstance(atom, str):
+            found[atom] = (int(n) - n.form.constant) // factor
+        return n
+    mapped(thing, note)
+    return found
+
+
 def specialised(thing: Any, sizes: Mapping[str, int]) -> Any:
     """A value made of tuples and dataclasses for given sizes."""
     return mapped(thing, lambda n: affine.at(n.form, sizes))

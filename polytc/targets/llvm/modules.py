@@ -8,8 +8,8 @@ from polytc.targets.llvm import arithmetic, bodies, ir, statements
 
 
 def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
-    """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order, or launches the loops
-    of those that are nothing else.
+    """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order; of those that are
+    parallel loops only, it launches the loops itself.
 
     buffers: an array of pointers, module arguments then scratch. Returns the text, the arena's bytes per thread, and the number
     of parallel loops.

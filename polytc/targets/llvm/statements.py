@@ -1,8 +1,9 @@
 """Statements and kernels of the Loop AST as LLVM functions.
 
-A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`, if it is more than
-parallel loops. These become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body, context, n, threads,
-arena, arena_bytes)` of native/threads.py divides the numbers among threads. With threads == 1 the body is called directly.
+A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`, if it is more
+than parallel loops. These become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body,
+context, n, threads, arena, arena_bytes)` of native/threads.py divides the numbers among threads. With threads == 1 the body
+is called directly.
 Where sequential loops lie around parallel ones, the threads run them together, see thread_teams.py.
 """
 

@@ -9,6 +9,7 @@ the model of `estimate`, and at least twice as many independent instances (sched
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
 
@@ -17,14 +18,16 @@ from polytc.codegen.target import Launch, Source
 from polytc.decisions import Record
 from polytc.machine import Machine
 from polytc.poly import isl
-from polytc.poly.dependences import Dependences
-from polytc.poly.scop import Scop
-from polytc.program import kinds
+from polytc.poly.dependences import Dependences, analyse
+from polytc.poly.scop import Scop, extract
+from polytc.program import extents, kinds
 from polytc.program import program as pr
+from polytc.program.generalise import numeric
+from polytc.program.sizes import representative, representatives
 from polytc.schedule import loop_report, parallelism
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.loop_report import Found, ReportedBand, ReportedLeaf, ReportedLoop
-from polytc.schedule.tree import Schedule
+from polytc.schedule.tree import Schedule, read, to_yaml
 from polytc.targets.opencl import estimate, warp_traffic
 
 TOLERATED = 10e-6
@@ -33,6 +36,7 @@ FULL = 1.25
 """Time of a launch, in that of as much work on a device all of whose units are busy, up to which it has groups enough."""
 MORE = 2
 """Independent instances for each work-item at least, where there are more: with fewer there is little to gain."""
+_DOMAIN = re.compile(r'domain: "[^"]*"')
 
 
 @dataclass(frozen=True)
@@ -71,21 +75,25 @@ def _counted(n: int, noun: str) -> str:
 
 def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, decisions: Record, machine: Machine
              ) -> tuple[Starving, ...]:
-    """The launches of a source that starve, in order; none of CPUs, nor of open sizes, whose groups are not known."""
-    if machine.kind != "gpu" or not source.launches or source.module.sizes:
+    """The launches of a source that starve, in order; none of CPUs. Of open sizes the typical ones are looked at."""
+    if machine.kind != "gpu" or not source.launches:
         return ()
+    program = numeric(scop.program)
+    sizes = {isl.name(name): n for name, n in representatives(scop.program.tensors).items()}
+    known = {isl.name(s.name): s for s in program.statements}
     found, tree = list[Starving](), None
     for launch, kernel in zip(source.launches, source.module.kernels, strict=True):
-        few = _few_groups(launch, kernel, machine)
+        few = _few_groups(launch, kernel, program, sizes, machine)
         if few is None:
             continue
-        known = {isl.name(s.name): s for s in scop.program.statements}
         mine = [known[n] for n in dict.fromkeys(isl.name(x.origin) for x in _stores(kernel.body)) if n in known]
         if not mine:
             continue
         heavy = max(mine, key=lambda s: s.points)
         if pr.scatters(heavy) and heavy.bounds:                      # most instances only tell that they are not there
             continue
+        if scop.program.sizes:
+            scop, deps, schedule = _of_typical(program, schedule)
         free = parallelism.independent(scop, deps, heavy)
         groups, seconds, least = few
         items = prod(launch.local_size)
@@ -98,18 +106,29 @@ def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, 
     return tuple(found)
 
 
-def _few_groups(launch: Launch, kernel: loops.Kernel, machine: Machine) -> tuple[int, float, float] | None:
+def _of_typical(program: pr.Program, schedule: Schedule) -> tuple[Scop, Dependences, Schedule]:
+    """A program of typical sizes, and the schedule for open ones as one of that."""
+    scop = extract(program)
+    text = _DOMAIN.sub(lambda _: f'domain: "{scop.domain}"', to_yaml(schedule), count=1)
+    return scop, analyse(scop), Schedule(read(text, scop))
+
+
+def _few_groups(launch: Launch, kernel: loops.Kernel, program: pr.Program, sizes: dict[str, int], machine: Machine
+                ) -> tuple[int, float, float] | None:
     """The groups of a launch, its time and the time of as much on a full device, by the model; None where there are enough, or
     it is short, or would take as long on more."""
-    sizes = [n for n in launch.global_size if isinstance(n, int)]
-    groups = prod(sizes) // prod(launch.local_size)
-    if len(sizes) < len(launch.global_size) or groups >= machine.costs.groups.per_unit * machine.cores:
+    try:
+        groups = prod(extents.at(n, sizes) for n in launch.global_size) // prod(launch.local_size)
+    except KeyError:
         return None
-    traffic = warp_traffic.count(kernel, launch.local_size, machine)
+    if groups >= machine.costs.groups.per_unit * machine.cores:
+        return None
+    traffic = warp_traffic.count(representative(kernel), launch.local_size, machine, sizes)
     if traffic is None:
         return None
     rates = estimate.rates_of(machine)
-    array_bytes = sum(b.size * b.dtype.bytes for b in kernel.args)
+    whole = {t.name: t.size * t.dtype.bytes for t in program.tensors}
+    array_bytes = sum(whole.get(b.name, b.size * b.dtype.bytes) for b in kernel.args)
     own = (x.buffer for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.Alloc) and x.buffer.space == "local")
     resident = estimate.resident(prod(launch.local_size), sum(b.size * b.dtype.bytes for b in own), machine)
     time = estimate.estimate(traffic, groups, resident, array_bytes, machine, rates).seconds

@@ -41,12 +41,13 @@ class Traffic:
     waits: float = 0.0
 
 
-def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine) -> Traffic | None:
-    """The traffic of a kernel as it is launched; None where it depends on open sizes."""
+def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine, sizes: Mapping[str, int] | None = None
+          ) -> Traffic | None:
+    """The traffic of a kernel as it is launched; None where it depends on open sizes that `sizes` does not have."""
     numbers = np.arange(prod(local_size))
     ids = {f"item{axis}": numbers // prod(local_size[:axis]) % size for axis, size in enumerate(local_size)}
     counter = _Counter(ids, machine.warp, machine.costs.groups.banks, Traffic())
-    values: dict[str, np.ndarray] = {}
+    values = {name: np.asarray(n) for name, n in (sizes or {}).items()}
     try:
         for s in kernel.host:
             values[s.var] = (_value(s.lower, values) + _value(s.upper, values)) // 2
