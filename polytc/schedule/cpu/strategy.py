@@ -194,7 +194,8 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     turned = {index[r]: crossing[r] for r in wide}
     place, score = vector_loops.best(accesses, list(turned), later=True, turned=turned)
     if place is None or score <= 0:
-        return flat if set(s.indices) <= set(coincident_indices(s)) else _chains(group, flat, machine)
+        free = set(s.indices) <= set(coincident_indices(s))
+        return _narrow_inside(accesses, index, group, flat) if free else _chains(group, flat, machine)
     vector = wide[place]
     panel = panel_width(s, index[vector])
     if crossing[vector]:
@@ -240,6 +241,13 @@ def _chains(group: Group, flat: Tile, machine: Machine) -> Tile:
     row = max(range(len(group.rows)), key=lambda r: (group.extents[r], r))
     side = min(machine.fma_latency, group.extents[row])
     return replace(flat, sizes=tuple(side if r == row else 1 for r in range(len(group.rows))))
+
+
+def _narrow_inside(accesses: tuple[AccessStrides, ...], index: list[str], group: Group, flat: Tile) -> Tile:
+    """Rows of two or three elements that reads walk contiguously, as the channels of an image, run innermost: LLVM writes them
+    out, and makes vectors of the loop around that take such elements apart."""
+    narrow = [r for r in flat.order if 1 < group.extents[r] < 4 and any(a.stride(index[r]) in (1, -1) for a in accesses[1:])]
+    return replace(flat, order=(*(r for r in flat.order if r not in narrow), *narrow))
 
 
 def _crossing(accesses: tuple[AccessStrides, ...], index: list[str], vector: int, rows: list[int]) -> dict[AccessStrides, int]:
