@@ -123,8 +123,16 @@ def _graph(proto: onnx.GraphProto, context: _Context) -> Graph:
 
 def _node(proto: onnx.NodeProto, context: _Context) -> Node:
     attributes = {a.name: _attribute(a, context) for a in proto.attribute}
-    opset = context.opsets.get(domains.domain_of(proto), 1)
-    return Node(domains.operator_of(proto), proto.name, tuple(proto.input), tuple(proto.output), attributes, opset)
+    operator, opset = domains.operator_of(proto), context.opsets.get(domains.domain_of(proto), 1)
+    if operator == "Constant":
+        attributes = _constant(attributes)
+    return Node(operator, proto.name, tuple(proto.input), tuple(proto.output), attributes, opset)
+
+
+def _constant(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Words and sparse tensors are tensors as others are."""
+    other = next((a for n, a in attributes.items() if n in ("value_string", "value_strings", "sparse_value")), None)
+    return attributes if other is None else {"value": other if isinstance(other, np.ndarray) else np.array(other, object)}
 
 
 def nodes_of(protos: Iterable[onnx.NodeProto], opsets: Mapping[str, int]) -> tuple[Node, ...]:
@@ -138,6 +146,8 @@ def _attribute(a: onnx.AttributeProto, context: _Context) -> Any:
         return _graph(a.g, context)
     if a.type == kinds.TENSOR:
         return _array(a.t, context)
+    if a.type == kinds.SPARSE_TENSOR:
+        return _dense(a.sparse_tensor, context)
     try:
         value = onnx.helper.get_attribute_value(a)
     except (ValueError, TypeError) as error:
