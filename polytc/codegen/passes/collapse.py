@@ -81,8 +81,8 @@ def _pieces(outer: loops.For, inner: loops.For, bounds: list[int]) -> loops.For:
     both = loops.Var(f"{outer.var}_{inner.var}")
     start = loops.binary("*", loops.binary("%", both, loops.const(pieces)), loops.const(length))
     start = loops.binary("+", start, loops.const(bounds[2])) if bounds[2] else start
-    end = loops.binary("+", start, loops.const(length))
-    end = end if length * pieces == extent else loops.Call("min", (end, inner.upper), I64)
+    full = loops.binary("+", start, loops.const(length))
+    end = full if length * pieces == extent else loops.Call("min", (full, inner.upper), I64)
     body = _let(outer, loops.binary("//", both, loops.const(pieces)), bounds[0],
                 loops.For(inner.var, start, end, 1, inner.body, title=inner.title))
     return loops.For(both.name, loops.const(0), loops.const((bounds[1] - bounds[0]) * pieces), 1, body, "parallel")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from polytc.graph.ir import Dim, Graph, Node, Value
 from polytc.graph.onnx import domains
 from polytc.graph.onnx.contracts import contradictions, type_text
 from polytc.graph.onnx.external import Files, array_of
-from polytc.graph.onnx.function_versions import all_nodes, of_one_version
+from polytc.graph.onnx.function_versions import all_nodes, mixed, of_one_version
 from polytc.program.scalars import DType, from_numpy
 
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
@@ -54,8 +55,12 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if (nodes := _nodes_of_functions(model)) > MOST_NODES:
         raise fail("E606", f"the functions of the model stand for {nodes:,} nodes", kind=ModelError,
                    notes=[f"polytc takes up to {MOST_NODES:,}: functions that call functions twice double them at each level"])
+    model = of_one_version(model)
+    if mixed(model):
+        with contextlib.suppress(Exception):  # of onnx's C++ code, where it cannot convert: the call remains
+            return onnx.inliner.inline_local_functions(model, convert_version=True)
     try:
-        return onnx.inliner.inline_local_functions(of_one_version(model))
+        return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # whatever onnx's C++ code raises
         raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
 
