@@ -131,7 +131,7 @@ def _check_strided(strided: Sequence[tuple[str, np.ndarray]], others: Sequence[t
 
 def _shared(a: np.ndarray, b: np.ndarray) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=SEARCHED)
+        return np.shares_memory(a, b, max_work=SEARCHED)  # type: ignore[arg-type]  # the stubs know -1 and 0 alone
     except np.exceptions.TooHardError:
         return False
 
