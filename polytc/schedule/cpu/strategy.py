@@ -33,6 +33,8 @@ from polytc.schedule.fusion.policies import Fusion
 
 SQUARE = 16
 """Lanes of a square tile at most: its rows should fit the registers."""
+STREAM, SCAN = 2, 8
+"""Vectors side by side of element-wise work, and of what goes down rows below each other: several lines of memory of each."""
 VECTORS = (1, 2, 4, 8)
 """Vectors side by side of element-wise work that there are to choose from."""
 
@@ -204,7 +206,8 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if s.where and len(group.statements) == 1 and group.ranges[vector][0] >= 0:
         sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
         return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips
-    return _streaming(group, vector, panel or 2 * lanes)
+    side = STREAM if set(s.indices) <= set(index) else SCAN
+    return _streaming(group, vector, panel or side * lanes)
 
 
 def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterator[Priced[Tile]]:
