@@ -336,6 +336,13 @@ def test_wrong_outputs() -> None:
     refused("E408", "overlaps A", square, base[:12].reshape(4, 3), out=base[8:].reshape(4, 3))
     shared = np.zeros(3)
     refused("E408", "out for D overlaps out for C", op(TWO), np.ones(3), np.ones(3), out=(shared, shared))
+    lines = np.zeros((3, 7))
+    both = op(TWO)(np.ones(3), np.ones(3), out=(lines[:, 0], lines[::-1, 1]))
+    np.testing.assert_array_equal(lines[:, :2], np.stack([both[0], both[1][::-1]], 1))
+    refused("E408", "out for D overlaps out for C", op(TWO), np.ones(3), np.ones(3), out=(lines[:, 0], lines[::-1, 0]))
+    refused("E408", "out for D overlaps out for C", op(TWO), np.ones(3), np.ones(3), out=(lines[0, :3], lines[:, 1]))
+    once = np.lib.stride_tricks.as_strided(np.zeros(1), (3,), (0,))
+    refused("E407", "elements that share memory", op(TWO), np.ones(3), np.ones(3), out=(np.zeros(3), once))
     refused("E401", "an array for each of C, D", op(TWO), np.ones(3), np.ones(3), out=shared)
 
 

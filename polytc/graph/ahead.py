@@ -50,7 +50,7 @@ class Files:
     arena_bytes: int
 
 
-def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int | str]] | None = None, processor: str = "host",
+def export(graph: Graph, folder: str | Path, shapes: Mapping[str, Sequence[int | str]] | None = None, processor: str = "host",
            name: str = "", algebra: str | None = None, progress: Progress | None = None, fast: bool = False,
            sizes: Mapping[str, int | tuple[int, int]] | None = None, typical: Sizes | None = None) -> Files:
     """Write the model into a folder, which is made if it is not there.
@@ -67,6 +67,7 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int | str]]
     making = _Making(opened, open_sizes, types, check_licence(algebra, fast), progress, typical or {})
     targets = [LLVMTarget(m) for m in kinds.machines]
     chain, weights = making.run(headers.identifier(name or graph.name), targets)
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / f"{chain.name}.o", folder / f"{chain.name}.h", folder / f"{chain.name}.weights", folder / "main.c",
                   tuple(folder / name for name in packaging.texts(chain)), chain.weights, chain.arena)

@@ -80,9 +80,8 @@ def _coded(graph: Graph, strings: set[str], left: set[str]) -> Graph | None:
 def _makes_strings(node: Node) -> bool:
     """Of something else, in a way that stays as it is."""
     value = node.attributes.get("value")
-    return node.op == "Cast" and node.attributes.get("to") == TO_STRING or node.op == "Constant" and (
-        "value_string" in node.attributes or "value_strings" in node.attributes
-        or isinstance(value, np.ndarray) and _is_strings(value))
+    return node.op == "Cast" and node.attributes.get("to") == TO_STRING or (
+        node.op == "Constant" and isinstance(value, np.ndarray) and _is_strings(value))
 
 
 def _translated(node: Node, words: _Vocabulary, touched: bool) -> tuple[Node, bool] | None:

@@ -34,6 +34,10 @@ MEMORY = _physical()
 """Bytes of memory of this machine, if it tells."""
 
 
+SEARCHED = 10_000
+"""Candidates among which an element that two arrays in strides share is looked for."""
+
+
 def allocate(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """A new array for a tensor. Raises ArgumentError E209 where the machine has not the memory for it."""
     if MEMORY is None or math.prod(shape) * dtype.itemsize <= MEMORY:
@@ -96,7 +100,8 @@ def output_buffers(names: Sequence[str], given: Sequence[Any], types: Sequence[t
 
     Raises ArgumentError E407, E408. others: names of the inputs.
     """
-    buffers, copies, shared = list[np.ndarray](), list[tuple[np.ndarray, ...]](), list[tuple[str, np.ndarray]]()
+    buffers, copies = list[np.ndarray](), list[tuple[np.ndarray, ...]]()
+    shared, strided = list[tuple[str, np.ndarray]](), list[tuple[str, np.ndarray]]()
     for name, value, (shape, dtype) in zip(names, given, types, strict=True):
         array = as_output(name, value, shape, dtype, strided=True) if value is not None else allocate(name, shape, dtype)
         if array.flags.c_contiguous and array.flags.aligned:
@@ -105,8 +110,30 @@ def output_buffers(names: Sequence[str], given: Sequence[Any], types: Sequence[t
         else:
             buffers.append(allocate(name, shape, dtype))
             copies.append((array, buffers[-1]))
+            strided.append((name, array))
+    _check_strided(strided, shared)
     check_overlap(others, inputs, [name for name, _ in shared], [array for _, array in shared])
     return buffers, copies
+
+
+def _check_strided(strided: Sequence[tuple[str, np.ndarray]], others: Sequence[tuple[str, np.ndarray]]) -> None:
+    """Refuse outputs in strides of which two elements, or one and one of another output, share memory (E407, E408)."""
+    for n, (name, array) in enumerate(strided):
+        reach = array.itemsize
+        for stride, extent in sorted((abs(s), e) for s, e in zip(array.strides, array.shape, strict=True) if e > 1):
+            if stride < reach and array.size:
+                raise argument_error("E407", f"out for {name} has elements that share memory (strides {array.strides})")
+            reach += stride * (extent - 1)
+        for other_name, other in (*others, *strided[:n]):
+            if np.may_share_memory(array, other) and _shared(array, other):
+                raise argument_error("E408", f"out for {name} overlaps out for {other_name} in memory", "give another array")
+
+
+def _shared(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=SEARCHED)  # type: ignore[arg-type]  # the stubs know -1 and 0 alone
+    except np.exceptions.TooHardError:
+        return False
 
 
 def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype, strided: bool = False) -> np.ndarray:

@@ -62,7 +62,7 @@ def test_another_processor(graph, tmp_path: Path, processor: str, machine: int) 
 
 
 def test_names_stay_inside_of_comments(graph, tmp_path: Path) -> None:
-    text = ahead.export(graph, tmp_path, name="2 bad */ name").header.read_text()
+    text = ahead.export(graph, str(tmp_path), name="2 bad */ name").header.read_text()
     assert "int m_2_bad_name_open(" in text
     assert "y*/" not in text
     assert "int32_t *constant" in text

@@ -70,6 +70,14 @@ def test_encoders() -> None:
     compare(model, {"w": WORDS}, {"w": WORDS[:1]}, {"w": WORDS.astype(str)})
 
 
+def test_constants_of_words() -> None:
+    nodes = [N("Constant", [], ["one"], value_string="red"), N("Constant", [], ["two"], value_strings=["red", "lime"]),
+             N("Equal", ["w", "one"], ["e"]), N("Concat", ["w", "two"], ["all"], axis=0),
+             N("LabelEncoder", ["all"], ["l"], keys_strings=["red", "lime"], values_int64s=[5, 7], default_int64=-3, **ML)]
+    words = WORDS.reshape(-1)
+    compare(model_of_nodes(nodes, {"w": words}, {"e": TensorProto.BOOL, "l": I64}), {"w": words})
+
+
 def test_strings_that_pass_through() -> None:
     """Also those that are in no table, and those of two inputs."""
     nodes = [N("Concat", ["w", "v"], ["all"], axis=1), N("Identity", ["all"], ["y"]), N("Equal", ["w", "v"], ["same"]),

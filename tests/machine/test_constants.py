@@ -84,7 +84,7 @@ CONSTANTS = {
                                         "STORED": EXACT, "WIDEST": SEARCH},
     "schedule/cost/tile_order.py": {"SMALLEST_BLOCK": SEARCH, "GAIN": MARGIN},
     "schedule/cpu/given_tiles.py": {"MOST": TEXT},
-    "schedule/cpu/strategy.py": {"SHORT": TEXT, "SQUARE": SHAPE, "VECTORS": SEARCH},
+    "schedule/cpu/strategy.py": {"SCAN": SHAPE, "SHORT": TEXT, "SQUARE": SHAPE, "VECTORS": SEARCH},
     "schedule/facts/conflicts.py": {"FEW": PROOF},
     "schedule/facts/fusion_groups.py": {"MINIMAL_PARALLELISM": SEARCH, "LARGEST": SEARCH, "TURNED": SEARCH},
     "schedule/facts/own_reads.py": {"OPERATIONS": PROOF},

@@ -3,6 +3,8 @@
     parallel for a in 0:4 { parallel for b in 0:30 { Y[a,b] = X[a,b] } }        with X[4,30], Y[4,30]
     ->  parallel for a_b in 0:120 { Y[a_b // 30, a_b % 30] = X[a_b // 30, a_b % 30] }
 
+Of an inner loop of thousands of iterations they share pieces, `for b in a_b % 64 * 500:a_b % 64 * 500 + 500`.
+
 Threads get neighbouring numbers, the same part of them in every kernel. Where the iterations of the inner loop share less than
 those of the outer one, blocks of it come first, so that each thread has its part of what it would otherwise read as a whole,
 half of which another thread has just written: the places of an image, say, for all blocks of filters.
@@ -19,11 +21,14 @@ from dataclasses import replace
 
 from polytc.codegen import loops, traverse
 from polytc.machine import Machine
+from polytc.program.scalars import I64
 
 ENOUGH = 64
 """Iterations of the outer loop that make collapsing needless."""
 BLOCKS = 32
 """Blocks of the inner loop, where these come first, at least; fewer where it has fewer iterations."""
+LONG = 4096
+"""Iterations of an inner loop of which threads get pieces."""
 PART = 4
 """What all blocks use again should take this part of the second cache at most."""
 
@@ -54,7 +59,10 @@ def _collapse(s: loops.For, machine: Machine) -> loops.For:
         return s
     outside, extent = bounds[1] - bounds[0], bounds[3] - bounds[2]
     both = loops.Var(f"{s.var}_{inner.var}")
-    block = _block(extent) if _deals_inner(s, inner, machine) else extent
+    deals = _deals_inner(s, inner, machine)
+    if extent >= LONG and not deals:
+        return _pieces(s, inner, bounds)
+    block = _block(extent) if deals else extent
     first = loops.binary("//", both, loops.const(block))
     second = loops.binary("%", both, loops.const(block))
     if block < extent:
@@ -63,6 +71,21 @@ def _collapse(s: loops.For, machine: Machine) -> loops.For:
         second = loops.binary("+", loops.binary("*", whole, loops.const(block)), second) if block > 1 else whole
     body = _let(s, first, bounds[0], _let(inner, second, bounds[2], inner.body))
     return loops.For(both.name, loops.const(0), loops.const(outside * extent), 1, body, "parallel")
+
+
+def _pieces(outer: loops.For, inner: loops.For, bounds: list[int]) -> loops.For:
+    """Threads share pieces of a long inner loop, each of which is a loop still, so that targets make vectors of it."""
+    extent = bounds[3] - bounds[2]
+    length = -(-extent // ENOUGH)
+    pieces = -(-extent // length)
+    both = loops.Var(f"{outer.var}_{inner.var}")
+    start = loops.binary("*", loops.binary("%", both, loops.const(pieces)), loops.const(length))
+    start = loops.binary("+", start, loops.const(bounds[2])) if bounds[2] else start
+    full = loops.binary("+", start, loops.const(length))
+    end = full if length * pieces == extent else loops.Call("min", (full, inner.upper), I64)
+    body = _let(outer, loops.binary("//", both, loops.const(pieces)), bounds[0],
+                loops.For(inner.var, start, end, 1, inner.body, title=inner.title))
+    return loops.For(both.name, loops.const(0), loops.const((bounds[1] - bounds[0]) * pieces), 1, body, "parallel")
 
 
 def _let(loop: loops.For, value: loops.Expr, offset: int, body: loops.Stmt) -> loops.For:

@@ -2,7 +2,8 @@
 
     model of opset 18, function of opset 16: Where, IsNaN, ReduceSum, ...    ->  the function of opset 18
 
-skl2onnx writes such functions. onnx's inliner leaves them alone, or refuses where it is asked to convert them.
+skl2onnx writes such functions. onnx's inliner leaves them alone where it is not asked to convert them, and can only convert
+some: towards newer versions, of operators of which it knows what has changed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ STANDARD = ("", "ai.onnx")
 def of_one_version(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with functions of its own version, as far as none of their operators has changed between both."""
     version = _version(model.opset_import)
-    if version is None or all(_version(f.opset_import) in (None, version) for f in model.functions):
+    if version is None or not mixed(model):
         return model
     found = onnx.ModelProto()
     found.CopyFrom(model)
@@ -28,6 +29,12 @@ def of_one_version(model: onnx.ModelProto) -> onnx.ModelProto:
             for opset in function.opset_import:
                 opset.version = version if opset.domain in STANDARD else opset.version
     return found
+
+
+def mixed(model: onnx.ModelProto) -> bool:
+    """Are there functions of another version than the model's?"""
+    version = _version(model.opset_import)
+    return version is not None and any(_version(f.opset_import) not in (None, version) for f in model.functions)
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -48,6 +55,14 @@ def _same(node: onnx.NodeProto, one: int, other: int) -> bool:
     if node.domain not in STANDARD:
         return True
     try:
-        return onnx.defs.get_schema(node.op_type, one).since_version == onnx.defs.get_schema(node.op_type, other).since_version
+        first, second = (onnx.defs.get_schema(node.op_type, v) for v in (one, other))
     except onnx.defs.SchemaError:  # one of them does not have it
         return False
+    return first.since_version == second.since_version or _said(first) == _said(second)
+
+
+def _said(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
+    """What onnx says of an operator, but for its types, to which versions add."""
+    attributes = sorted((a.name, a.description, a.required, str(a.default_value)) for a in schema.attributes.values())
+    formals = [[(p.name, p.description, p.option) for p in ps] for ps in (schema.inputs, schema.outputs)]
+    return schema.doc, attributes, formals

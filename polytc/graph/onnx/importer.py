@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from polytc.graph.ir import Dim, Graph, Node, Value
 from polytc.graph.onnx import domains
 from polytc.graph.onnx.contracts import contradictions, type_text
 from polytc.graph.onnx.external import Files, array_of
-from polytc.graph.onnx.function_versions import all_nodes, of_one_version
+from polytc.graph.onnx.function_versions import all_nodes, mixed, of_one_version
 from polytc.program.scalars import DType, from_numpy
 
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
@@ -54,8 +55,12 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if (nodes := _nodes_of_functions(model)) > MOST_NODES:
         raise fail("E606", f"the functions of the model stand for {nodes:,} nodes", kind=ModelError,
                    notes=[f"polytc takes up to {MOST_NODES:,}: functions that call functions twice double them at each level"])
+    model = of_one_version(model)
+    if mixed(model):
+        with contextlib.suppress(Exception):  # of onnx's C++ code, where it cannot convert: the call remains
+            return onnx.inliner.inline_local_functions(model, convert_version=True)
     try:
-        return onnx.inliner.inline_local_functions(of_one_version(model))
+        return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # whatever onnx's C++ code raises
         raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
 
@@ -123,8 +128,16 @@ def _graph(proto: onnx.GraphProto, context: _Context) -> Graph:
 
 def _node(proto: onnx.NodeProto, context: _Context) -> Node:
     attributes = {a.name: _attribute(a, context) for a in proto.attribute}
-    opset = context.opsets.get(domains.domain_of(proto), 1)
-    return Node(domains.operator_of(proto), proto.name, tuple(proto.input), tuple(proto.output), attributes, opset)
+    operator, opset = domains.operator_of(proto), context.opsets.get(domains.domain_of(proto), 1)
+    if operator == "Constant":
+        attributes = _constant(attributes)
+    return Node(operator, proto.name, tuple(proto.input), tuple(proto.output), attributes, opset)
+
+
+def _constant(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Words and sparse tensors are tensors as others are."""
+    other = next((a for n, a in attributes.items() if n in ("value_string", "value_strings", "sparse_value")), None)
+    return attributes if other is None else {"value": other if isinstance(other, np.ndarray) else np.array(other, object)}
 
 
 def nodes_of(protos: Iterable[onnx.NodeProto], opsets: Mapping[str, int]) -> tuple[Node, ...]:
@@ -138,6 +151,8 @@ def _attribute(a: onnx.AttributeProto, context: _Context) -> Any:
         return _graph(a.g, context)
     if a.type == kinds.TENSOR:
         return _array(a.t, context)
+    if a.type == kinds.SPARSE_TENSOR:
+        return _dense(a.sparse_tensor, context)
     try:
         value = onnx.helper.get_attribute_value(a)
     except (ValueError, TypeError) as error:

@@ -33,6 +33,8 @@ from polytc.schedule.fusion.policies import Fusion
 
 SQUARE = 16
 """Lanes of a square tile at most: its rows should fit the registers."""
+SCAN = 8
+"""Vectors side by side of what goes down rows below each other: several lines of memory of each."""
 VECTORS = (1, 2, 4, 8)
 """Vectors side by side of element-wise work that there are to choose from."""
 SHORT = 16
@@ -196,7 +198,8 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     turned = {index[r]: crossing[r] for r in wide}
     place, score = vector_loops.best(accesses, list(turned), later=True, turned=turned)
     if place is None or score <= 0:
-        return flat if set(s.indices) <= set(coincident_indices(s)) else _chains(group, flat, machine)
+        free = set(s.indices) <= set(coincident_indices(s))
+        return _narrow_inside(accesses, index, group, flat) if free else _chains(group, flat, machine)
     vector = wide[place]
     panel = panel_width(s, index[vector])
     if crossing[vector]:
@@ -205,7 +208,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if s.where and len(group.statements) == 1 and group.ranges[vector][0] >= 0:
         sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
         return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips
-    return _streaming(group, vector, panel or _vectors(group) * lanes)
+    return _streaming(group, vector, panel or _vectors(s, index, group) * lanes)
 
 
 def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterator[Priced[Tile]]:
@@ -244,6 +247,13 @@ def _chains(group: Group, flat: Tile, machine: Machine) -> Tile:
     return replace(flat, sizes=tuple(side if r == row else 1 for r in range(len(group.rows))))
 
 
+def _narrow_inside(accesses: tuple[AccessStrides, ...], index: list[str], group: Group, flat: Tile) -> Tile:
+    """Rows of two or three elements that reads walk contiguously, as the channels of an image, run innermost: LLVM writes them
+    out, and makes vectors of the loop around that take such elements apart."""
+    narrow = [r for r in flat.order if 1 < group.extents[r] < 4 and any(a.stride(index[r]) in (1, -1) for a in accesses[1:])]
+    return replace(flat, order=(*(r for r in flat.order if r not in narrow), *narrow))
+
+
 def _crossing(accesses: tuple[AccessStrides, ...], index: list[str], vector: int, rows: list[int]) -> dict[AccessStrides, int]:
     """The reads that walk the vector's row in strides, but another one contiguously; and that one."""
     strided = [a for a in accesses[1:] if a.stride(index[vector]) not in (0, 1, None)]
@@ -273,9 +283,11 @@ def _square(group: Group, vector: int, other: int, panel: int | None, width: int
     return Tile(tuple(sizes), vector, (*order, vector, other), caches=tuple(caches.items()))
 
 
-def _vectors(group: Group) -> int:
-    """Vectors at a time of element-wise work."""
-    nodes = sum(isinstance(e, pr.Binary | pr.Call | pr.Read) for s in group.statements for e in pr.walk(s.value))
+def _vectors(s: pr.Statement, index: list[str], group: Group) -> int:
+    """Vectors side by side of element-wise work. s: its heaviest statement, with these indices of the shared loops."""
+    if not set(s.indices) <= set(index):
+        return SCAN
+    nodes = sum(isinstance(e, pr.Binary | pr.Call | pr.Read) for x in group.statements for e in pr.walk(x.value))
     return 2 if nodes < SHORT else 1
 
 

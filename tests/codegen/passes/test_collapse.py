@@ -45,10 +45,25 @@ def value(e: L.Expr, n: int) -> int:
             return int(e.value)
         case L.Var():
             return n
+        case L.Call(fn="min"):
+            return min(value(a, n) for a in e.args)
         case L.Binary():
             a, b = value(e.a, n), value(e.b, n)
             return {"+": a + b, "*": a * b}[e.op] if e.op in "+*" else a // b if e.op == "//" else a % b
     raise AssertionError(e)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4096), (3, 4099), (63, 30720), (2, 10007)])
+def test_pieces_of_a_long_loop_are_loops(rows: int, columns: int) -> None:
+    x, y = (L.Buffer(n, F32, (rows, columns)) for n in "XY")
+    copy = P.loop("j", columns, L.Store(y, (I, J), P.load(x, I, J)), "parallel")
+    outer = collapse_kernel(P.module("copy", (x, y), ("Y",), P.loop("i", rows, copy, "parallel")).kernels[0], AVX512).body
+    assert isinstance(outer, L.For)
+    assert outer.upper.value <= 64 * rows
+    row, piece = outer.body, outer.body.body
+    places = [(value(row.lower, n), j) for n in range(outer.upper.value)
+              for j in range(value(piece.lower, n), value(piece.upper, n))]
+    assert places == [(i, j) for i in range(rows) for j in range(columns)]
 
 
 @pytest.mark.parametrize(("filters", "places"), [(3, 192), (4, 28), (5, 7), (2, 97), (6, 64)])

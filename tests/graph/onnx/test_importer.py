@@ -184,6 +184,14 @@ def test_external_data_missing_or_short(build, tmp_path: Path) -> None:
     refused(path.read_bytes(), "E603", "load the model from its path")
 
 
+def test_a_sparse_constant(build) -> None:
+    values = helper.make_tensor("v", TensorProto.FLOAT, [2], [3.0, 4.0])
+    sparse = helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [2], [1, 5]), [2, 3])
+    nodes = [helper.make_node("Constant", [], ["c"], sparse_value=sparse), helper.make_node("Add", ["x", "c"], ["y"])]
+    model = polytc.load_onnx(build(nodes, {"x": (np.float32, [2, 3])}, ["y"])).compile()
+    assert np.array_equal(model(np.zeros((2, 3), "f4")), [[0, 3, 0], [0, 0, 4]])
+
+
 def test_broken_wiring(build) -> None:
     refused(build([helper.make_node("Relu", ["nowhere"], ["y"])], {"x": (np.float32, [4])}, ["y"]), "E606", "'nowhere'")
     refused(build([helper.make_node("Relu", ["x"], ["y"])], {"x": (np.float32, [4])}, ["z"]), "E606", "'z'")

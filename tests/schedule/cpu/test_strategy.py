@@ -53,6 +53,20 @@ def test_vectors_run_where_accesses_are_contiguous(text: str, vector: int) -> No
     assert tile(text, {"X": (500, 500)}, AVX2).vector == vector
 
 
+def test_scans_down_the_rows_take_several_lines_of_each() -> None:
+    """Strips of 16 columns met another page at each step: 3 to 5 times slower."""
+    text = "def f(f32[M,N] X) -> (f32[M,N] Y) { Y[i,j] += X[k,j] where k <= i }"
+    loops = str(lower_program(build(text, {"X": (2000, 2000)}), LLVMTarget(AVX2)).loops)
+    assert "* 64)" in loops
+
+
+@pytest.mark.parametrize(("text", "order"), [
+    ("Y[c,p] = X[p,c]", (1, 0)), ("Y[c,p] = X[p,2-c] where c in 0:3", (1, 0)), ("Y[p,c] = X[p,c]*2", (0, 1))])
+def test_channels_that_images_have_side_by_side_run_innermost(text: str, order: tuple[int, ...]) -> None:
+    """LLVM makes vectors of the pixels around; with the channels outside it loads them one by one (16 times slower)."""
+    assert tile(text, {"X": (5000, 3)}, AVX2).order == order
+
+
 def test_the_nest_has_each_statement_once() -> None:
     program = build(f"{MATMUL}; D[i,j] = max(C[i,j], 0); s[i] += D[i,j]", {"A": (40, 41), "B": (41, 42)})
     found = strategy.nest(program, AVX2, prefix="Part")
