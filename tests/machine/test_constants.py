@@ -26,7 +26,7 @@ PRINT = "how something is printed"
 CONSTANTS = {
     "codegen/passes/analyses/work_estimate.py": {"UNKNOWN": SHAPE},
     "codegen/passes/bank_conflicts.py": {"GAIN": MARGIN, "SOME": SHAPE},
-    "codegen/passes/collapse.py": {"ENOUGH": SHAPE, "BLOCKS": SHAPE, "PART": MARGIN},
+    "codegen/passes/collapse.py": {"ENOUGH": SHAPE, "BLOCKS": SHAPE, "LONG": SHAPE, "PART": MARGIN},
     "codegen/passes/index_set_splitting.py": {"EDGES": TEXT},
     "codegen/passes/loop_fusion.py": {"STATEMENTS": TEXT},
     "codegen/passes/loop_versioning.py": {"LARGEST": TEXT, "LONGEST": TEXT},
