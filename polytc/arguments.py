@@ -39,6 +39,7 @@ class LowerOptions(TypedDict, total=False):
     each means."""
 
     shapes: OpenShapes | None
+    typical: Mapping[str, int] | None
     dtypes: DTypes | None
     attrs: Mapping[str, Any] | None
     scalars: Mapping[str, complex] | None
@@ -57,7 +58,6 @@ class Options(LowerOptions, total=False):
 
     threads: int | None
     symbolic: bool
-    typical: Mapping[str, int] | None
 
 
 def with_options(function: F) -> F:

@@ -31,7 +31,7 @@ from polytc.explanation import explain as explained
 from polytc.machine import Machine
 from polytc.native.threads import default_threads
 from polytc.op import Op
-from polytc.options import check_checked, check_licence, check_threads
+from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.program.program import Program
 from polytc.rewrite.complex_numbers.statements import as_real
@@ -90,17 +90,17 @@ def alternatives(text: str, target: str | Target = "cpu", so_far: str | Record |
 def _licensed(text: str, options: LowerOptions) -> Program:
     """The program of a text, with what the options allow."""
     program = build(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
-                    options.get("entry"), check_checked(options.get("checked")))
+                    options.get("entry"), check_checked(options.get("checked")), options.get("typical"))
     return program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))
 
 
 def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
              attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, complex] | None = None, *,
-             exact: bool = False, entry: str | None = None) -> Recipe:
+             exact: bool = False, entry: str | None = None, typical: Mapping[str, int] | None = None) -> Recipe:
     """The schedule of a program, to be changed step by step: tile, fuse, parallel, ... See docs/schedules.md.
 
     program: text, an Op, or what `build` gave.  shapes, dtypes: of the inputs; f32 where nothing is said. With names of sizes
-    in shapes it is the schedule for all sizes.
+    in shapes it is the schedule for all sizes, completed for the typical ones.
     exact: compile what the schedule says and nothing more; else it is completed where it says nothing (Recipe.complete).
     It begins with program order: each statement in loops of its own, those of a `for` in its loop. Raises CompileError.
     """
@@ -109,7 +109,7 @@ def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtyp
     elif isinstance(program, Op):
         built = program.written(shapes, dtypes)
     else:
-        built = build(program, shapes, dtypes, attrs, scalars, entry)
+        built = build(program, shapes, dtypes, attrs, scalars, entry, typical=typical)
     return replace(recipe.start(as_real(built), exact), machine_of=_machine)
 
 
@@ -134,9 +134,11 @@ def explain(text: str, target: str | Target = "cpu", *, threads: int | None = No
 
 
 def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
-          scalars: Mapping[str, complex] | None = None, entry: str | None = None, checked: bool = False) -> Program:
+          scalars: Mapping[str, complex] | None = None, entry: str | None = None, checked: bool = False,
+          typical: Mapping[str, int] | None = None) -> Program:
     """The program for given shapes, found to be right: the first stage of `lower`, without the others. With names of sizes in
-    shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`."""
+    shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`. typical: values
+    of open sizes for which what follows should be fast."""
     checked = check_checked(checked)
     text = check_text(text)
     signature = lang.signature(text, check_entry(entry))
@@ -149,8 +151,9 @@ def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = N
                           prover=Proofs(), presume=checked)
 
     if open_shapes(shapes or {}, names):
-        program = OpenSizes(declared(text, entry, shapes or {}, False), {}, scalars or {}).general(fixed)
+        program = OpenSizes(declared(text, entry, shapes or {}, False), typical or {}, scalars or {}).general(fixed)
     else:
+        check_typical(typical or {}, ())
         program = fixed(check_shapes(shapes or {}, names))
     return check_memory(program)[0] if checked else program
 

@@ -111,6 +111,10 @@ def test_sizes_that_stay_open() -> None:
         assert refused.returncode == 2
         assert word in " ".join(refused.stderr.replace("│", " ").split())
     assert "E412" in polytc("explain", MATMUL, *shapes).stderr
+    source = [polytc("emit", MATMUL, *shapes, "--stage", "loops", "--typical", f"M={n}").stdout for n in (1, 4096)]
+    assert all(source)
+    assert source[0] != source[1], "tiles of one row, and of several"
+    assert "no size" in polytc("emit", MATMUL, *shapes, "--typical", "Q=4").stderr
 
 
 def test_attributes_and_scalars() -> None:

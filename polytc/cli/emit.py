@@ -44,21 +44,22 @@ def emit(program: options.Source,
          stage: Annotated[str, typer.Option(callback=_named, metavar="NAME", help=STAGE_HELP)] = "source",
          target: options.Target = "cpu",
          shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-         algebra: options.Algebra = None, fast: options.Fast = False,
+         typical: options.Typical = None, algebra: options.Algebra = None, fast: options.Fast = False,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
          decisions: options.Decisions = None, machine: options.Machine = None,
          kernel: Kernel = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
     if is_model(program):
-        refuse_for_models(dtype, attr, scalar, schedule, decisions, machine)
+        refuse_for_models(dtype, attr, scalar, schedule, decisions, machine, typical)
         printed = "\n\n".join(f"{title}\n{_of_program(made, target, stage, schedule)}" for title, made in chosen(
             program, options.shapes(shape), target, check_licence(algebra, fast), kernel))
         _write(printed, output)
         return
     text = options.read_text(program)
     arguments: dict[str, Any] = {"shapes": options.open_shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
-                 "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
+                 "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar"),
+                 "typical": options.values(typical, "--typical")}
     decided = decisions.read_text(encoding="utf-8") if decisions is not None else None
     if stage == "program":
         printed = str(polytc.build(text, **arguments))

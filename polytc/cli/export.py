@@ -35,17 +35,21 @@ def export(language: Language, what: Annotated[str, typer.Argument(
                metavar="TEXT|FILE|MODEL.onnx", help="A program, a file with one, - for standard input, or a model.")],
            output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, made if it is not there.")],
            name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
-           shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
+           shape: options.OpenShape = None, typical: options.Typical = None, dtype: options.DType = None,
+           attr: options.Attr = None, scalar: options.Scalar = None,
            algebra: options.Algebra = None, fast: options.Fast = False, machine: Annotated[str | None, typer.Option(
                metavar="FILE|NAME", help="A record of a machine, or " + ", ".join(DEVICES) + ".")] = None) -> None:
     """Write kernels as readable source with host code. No device is needed."""
     target = _target(language, machine)
     if what.endswith(".onnx"):
+        if typical:
+            raise typer.BadParameter("--typical is for one program")
         made = _model(Path(what), target, name, options.shapes(shape), check_licence(algebra, fast))
     else:
         made = _program(what, target, name, check_licence(algebra, fast), shapes=options.open_shapes(shape),
                         dtypes=options.pairs(dtype, "--dtype"),
-                        attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
+                        attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"),
+                        typical=options.values(typical, "--typical"))
     written = _written(language, made, target, output)
     for path in written:
         print(f"{path}  {path.stat().st_size:,} bytes")

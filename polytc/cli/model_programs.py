@@ -23,11 +23,13 @@ def is_model(program: str) -> bool:
 
 
 def refuse_for_models(dtype: object, attr: object, scalar: object, schedule: str | None, decisions: object = None,
-                      machine: object = None) -> None:
+                      machine: object = None, typical: object = None) -> None:
     """Usage errors for options that only a program in the language has. A schedule by hand is one program's."""
     given = [name for name, value in (("--dtype", dtype), ("--attr", attr), ("--scalar", scalar)) if value]
     if given:
         raise typer.BadParameter(f"{given[0]}: the model says this itself")
+    if typical:
+        raise typer.BadParameter("--typical is for one program")
     if machine is not None:
         raise typer.BadParameter("--machine is for one program; polytc compile and polytc bench take it for models")
     if decisions is not None:

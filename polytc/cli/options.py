@@ -20,6 +20,8 @@ Target = Annotated[str, typer.Option(help="cpu, opencl, interp, evaluate, or one
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input.")]
 OpenShape = Annotated[list[str] | None, typer.Option(
     "--shape", metavar="NAME=N,M,...", help="Extents of an input; a name is a size that stays open.")]
+Typical = Annotated[list[str] | None, typer.Option(
+    "--typical", metavar="NAME=N", help="Number of an open size for which code should be fast.")]
 Size = Annotated[list[str] | None, typer.Option("--size", metavar="NAME=N", help="Number to run with for an open size.")]
 SizeRange = Annotated[list[str] | None, typer.Option(
     "--size", metavar="NAME=N:M", help="For C: a size of the inputs that stays open, from N to M.")]

@@ -55,11 +55,36 @@ def test_what_does_not_starve(text: str) -> None:
     assert found(program, {"X": (4000,)}, schedule="program" if "for" in text else None) == ()
 
 
-def test_processors_and_open_sizes_are_not_judged() -> None:
+@pytest.mark.parametrize("device", GPUS)
+@pytest.mark.parametrize(("text", "open_", "typical"), [
+    ("Y[i] = 2*X[i]", {"X": ("n",)}, {"n": 1 << 20}),
+    ("s += X[i]", {"X": ("n",)}, {"n": 1 << 20}),
+    ("C[i,j] += A[i,k]*B[k,j]", {"A": (64, "k"), "B": ("k", "n")}, {"n": 64, "k": 100_000}),
+    ("Y[i,j] = X[2*i,j] + 1.0", {"X": ("n", "m")}, {"n": 1999, "m": 1021}),
+])
+def test_open_sizes_are_judged_at_typical_ones(device: str, text: str, open_: dict[str, tuple[int | str, ...]],
+                                               typical: dict[str, int]) -> None:
+    """What the order of the text leaves to one item, for open sizes as for fixed ones."""
+    numbers = {name: tuple(typical[d] if isinstance(d, str) else d for d in shape) for name, shape in open_.items()}
+    fixed = found(text, numbers, device, "program")
+    program = polytc.build(text, open_, typical=typical)
+    judged = compiler.lower_program(program, OpenCLTarget(DEVICES[device]), "program").starving
+    assert fixed
+    assert [(x.kernel, x.used, x.available, x.seconds, x.least) for x in judged] == \
+        [(x.kernel, x.used, x.available, x.seconds, x.least) for x in fixed]
+    assert [x.reason.split(",")[1] for x in judged] == [x.reason.split(",")[1] for x in fixed], "iterations or terms"
+
+
+def test_small_typical_sizes_do_not_starve() -> None:
+    for n, starve in ((64, False), (1 << 20, True)):
+        program = polytc.build("Y[i] = 2*X[i]", {"X": ("n",)}, typical={"n": n})
+        assert bool(compiler.lower_program(program, OpenCLTarget(DEVICES["nvidia-sm90"]), "program").starving) == starve
+
+
+def test_processors_are_not_judged() -> None:
     program = polytc.build("Y[i] = 2*X[i]", {"X": (1 << 20,)})
     assert compiler.lower_program(program, "cpu", "program").starving == ()
     assert compiler.lower_program(program, OpenCLTarget(DEVICES["pocl-cpu"]), "program").starving == ()
-    assert lowered("Y[i] = 2*X[i]", {"X": ("N",)}).starving == ()                                       # type: ignore[dict-item]
 
 
 def test_explain_and_export_warn() -> None:
