@@ -33,11 +33,13 @@ class TestOpenCL(TargetSuite):
     target = OpenCLTarget()
 
 
+@pytest.mark.part(4)
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 class TestCuda(TargetSuite):
     target = CompiledCuda(name="cuda_on_the_processor")
 
 
+@pytest.mark.part(3)
 @pytest.mark.skipif(unicorn is None, reason="there is no emulator")
 class TestArm(TargetSuite):
     target = EmulatedArm()

@@ -308,6 +308,7 @@ def test_results(name: str, target: Target, small_blocks: None) -> None:
     np.testing.assert_array_equal(out[program.outputs[-1]], exact(*arrays.values()))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("text", "shapes"), [
     ("S[i] += A[i,k]", {"A": ("M", "N")}), ("S[j] += A[i,j]", {"A": ("N", "M")}), ("s += A[i,j,k]", {"A": ("N", "M", "K")}),
     ("S[i] += A[i,k] where k <= i", {"A": ("M", "M")}), ("s += A[i,k] where k <= i + 3", {"A": ("M", "M")}),

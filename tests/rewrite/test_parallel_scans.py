@@ -61,6 +61,7 @@ def test_results_stay(name: str) -> None:
     assert [r.text for r in decision.reasons if r.acted]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("extent", [2101, 12801, 33000, 40001])
 def test_what_comes_before_the_blocks_is_a_scan_in_blocks_while_it_is_long(extent: int) -> None:
     written = build(f"def f(inout i32[{extent}] x) -> (x) {{ for i in 1:{extent} {{ x[i] += x[i-1] }} }}")

@@ -32,6 +32,7 @@ def x(array: np.ndarray) -> dict[str, np.ndarray]:
 
 # ---- trees
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("modes", [*((m,) for m in MODES), MODES[:4]], ids=str)
 @pytest.mark.parametrize("missing", [False, True])
 def test_tests_of_nodes(modes: tuple[str, ...], missing: bool) -> None:
@@ -44,6 +45,7 @@ def test_tests_of_nodes(modes: tuple[str, ...], missing: bool) -> None:
     compare(model, x(few), x(many))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 @pytest.mark.parametrize("targets", [1, 3])
 def test_aggregates(aggregate: str, targets: int) -> None:
@@ -54,6 +56,7 @@ def test_aggregates(aggregate: str, targets: int) -> None:
     compare(model, x(rows(1)), x(rows(33, 2)))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
 @pytest.mark.parametrize("one_target", [False, True])
 def test_transforms(transform: str, one_target: bool) -> None:
@@ -64,6 +67,7 @@ def test_transforms(transform: str, one_target: bool) -> None:
     compare(model, x(rows(1)), x(rows(35, 2)), atol=1e-4 if transform == "PROBIT" else 2e-6)  # a difference of roots
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("base", [None, [0.25], [0.25, -0.5]], ids=str)
@@ -126,6 +130,7 @@ def ensemble_5(dtype: Any) -> dict[str, Any]:
         "leaf_weights": tensor([1, 2.5, -3, 4, 8])}
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("aggregate", [0, 1, 2, 3])
 def test_ensembles_with_sets(dtype: Any, aggregate: int) -> None:

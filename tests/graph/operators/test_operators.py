@@ -300,6 +300,7 @@ def test_the_documentation_lists_every_row() -> None:
     assert {name.rpartition("::")[2] for name in TABLE} <= set(re.findall(r"\w+", text))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("c", CASES, ids=[f"{i:03d}-{c}" for i, c in enumerate(CASES)])
 def test_of_constants_alone(c: Case, build) -> None:
     """Where all inputs are constants, onnx's evaluator computes the result at import, unless it errs or is unable: it is the
