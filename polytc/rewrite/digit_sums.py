@@ -28,7 +28,7 @@ def divided(s: pr.Statement) -> tuple[pr.Range, int] | None:
         r, by = s.by_index[sub.a.name], int(sub.b.value)
         named = [e for x in s.subscripts for e in _named(x, r.index)]
         alone = all(isinstance(e, pr.Binary) and e.op in ("//", "%") and e.a == sub.a and e.b == sub.b for e in named)
-        if by > 1 and alone and not (r.lower % by or r.upper % by):
+        if by > 1 and alone and all(n % by == 0 for n in (r.lower, r.upper)):  # for all sizes, of open ones
             return r, by
     return None
 

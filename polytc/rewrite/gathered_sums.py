@@ -27,6 +27,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
+from polytc.program.sizes import Size
 from polytc.rewrite import digit_sums
 from polytc.rewrite.step import Decision, Option, Reasons
 
@@ -139,13 +140,18 @@ def _meetings(program: pr.Program, s: pr.Statement, machine: Machine) -> list[_M
 
 
 def _meeting(s: pr.Statement, dimension: int, terms: dict[str, int], constant: int) -> _Meeting | None:
-    """The one index and the other of a subscript of two. Of equal steps the longer one is replaced."""
+    """The one index and the other of a subscript of two. Of equal steps the longer one is replaced; sizes that stay open are
+    longer than numbers, and the other one has a number of values."""
     if len(terms) != 2:
         return None
-    by_extent = sorted(terms, key=lambda i: (abs(terms[i]), s.by_index[i].extent))
-    inner, outer = s.by_index[by_extent[0]], s.by_index[by_extent[1]]
+    def length(i: str) -> tuple[int, bool, int]:
+        extent = s.by_index[i].extent
+        return abs(terms[i]), isinstance(extent, Size), int(extent)
+    inner, outer = (s.by_index[i] for i in sorted(terms, key=length))
     step, sign = terms[outer.index], terms[inner.index]
-    if step < 1 or abs(sign) != 1 or -(-inner.extent // step) > outer.extent:
+    if isinstance(inner.extent, Size) or isinstance(inner.lower, Size) or step < 1 or abs(sign) != 1:
+        return None
+    if not isinstance(outer.extent, Size) and -(-inner.extent // step) > outer.extent:
         return None
     return _Meeting(dimension, outer, inner, step, sign, constant)
 

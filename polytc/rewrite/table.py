@@ -67,7 +67,7 @@ STEPS: tuple[Step, ...] = (
          staging.IN_LOOPS.apply, staging.IN_LOOPS.decide, kinds=GPU, needs=(LOOPED,), open_sizes=True,
          choice=Divided, fit_together=staging.IN_LOOPS.fits, options=staging.IN_LOOPS.options),
     Step("gathered_sums", "sums that are scattered over a tensor are gathered for each element", gathered_sums.gather,
-         gathered_sums.decide, needs=(STRAIGHT, NOT_PRECISE),
+         gathered_sums.decide, needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
          choice=gathered_sums.Gathered, fits=gathered_sums.fits, options=independent(gathered_sums.options)),
     Step("piecewise_copies", "subscripts in pieces that are read many times become reads of copies",
          unconditional(piecewise_copies.materialise), needs=(STRAIGHT,)),

@@ -170,3 +170,46 @@ def test_items_of_a_gpu_have_elements_of_their_own() -> None:
     lowered = polytc.lower("D[n,c,h+r,w+s] += W[m,c,r,s]*G[n,m,h,w]", "opencl", shapes=shapes, machine=DEVICES["nvidia-sm90"])
     items = max(np.prod([int(n) for n in launch.global_size]) for launch in lowered.source.launches)
     assert items >= 64 * 58 * 58 / 64
+
+
+def _overlapped(frames: np.ndarray, hop: int) -> np.ndarray:
+    result = np.zeros(hop * (len(frames) - 1) + frames.shape[1], frames.dtype)
+    for t, frame in enumerate(frames):
+        result[hop * t:hop * t + len(frame)] += frame
+    return result
+
+
+def _data_gradient(weights: np.ndarray, gradient: np.ndarray, step: int) -> np.ndarray:
+    (n, _, high, wide), (_, c, taps, _) = gradient.shape, weights.shape
+    result = np.zeros((n, c, step * (high - 1) + taps, step * (wide - 1) + taps), np.float32)
+    for h in range(high):
+        for w in range(wide):
+            where = slice(step * h, step * h + taps), slice(step * w, step * w + taps)
+            result[:, :, *where] += np.einsum("mcrs,nm->ncrs", weights, gradient[:, :, h, w])
+    return result
+
+
+@pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
+def test_sizes_that_stay_open(target: str) -> None:
+    add = polytc.compile("Y[4*t+k] += F[t,k]", target, shapes={"F": ("n", 16)})
+    most = polytc.compile("D[h+r] max= W[r]*G[h]", target, shapes={"W": (3,), "G": ("n",)})
+    gradients = {step: polytc.compile(f"D[n,c,{step}*h+r,{step}*w+s] += W[m,c,r,s]*G[n,m,h,w]", target,
+                                      shapes={"W": (3, 2, 4, 4), "G": ("b", 3, "h", "w")}) for step in (1, 2, 3)}
+    weights = R.integers(-4, 5, (3, 2, 4, 4)).astype(np.float32)
+    for n in (1, 2, 5, 19):
+        frames, gradient = (R.integers(-4, 5, s).astype(np.float32) for s in ((n, 16), (2, 3, n, n + 1)))
+        np.testing.assert_array_equal(add(F=frames), _overlapped(frames, 4))
+        outer = np.multiply.outer(frames[:, 0], frames[0, :3])
+        padded = [np.pad(outer[:, r], (r, 2 - r), constant_values=-np.inf) for r in range(3)]
+        np.testing.assert_array_equal(most(W=frames[0, :3], G=frames[:, 0]), np.max(padded, 0))
+        for step, op in gradients.items():
+            np.testing.assert_array_equal(op(W=weights, G=gradient), _data_gradient(weights, gradient, step))
+
+
+def test_what_is_gathered_of_open_sizes() -> None:
+    def chosen(text: str, shapes: dict[str, tuple[int | str, ...]]) -> int:
+        return len(STEP.decide(polytc.build(text, shapes), AVX512).choices)
+    assert chosen("D[h+r] += W[r]*G[h]", {"W": (3,), "G": ("n",)}) == 1
+    assert chosen("D[h+r] += W[r]*G[h]", {"W": ("k",), "G": ("n",)}) == 0, "how many meet in an element depends on the sizes"
+    assert chosen("D[h//2] += G[h] where h in 0:8", {"G": ("n",)}) == 1
+    assert chosen("D[h//2] += G[h]", {"G": ("n",)}) == 0, "the last pair is one, of odd sizes"
