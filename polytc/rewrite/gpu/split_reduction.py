@@ -30,7 +30,7 @@ from polytc.program.generalise import numeric
 from polytc.program.linear import expression, linear, normalise
 from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
-from polytc.program.sizes import Size
+from polytc.program.sizes import Size, representative
 from polytc.rewrite.gpu import contraction_tiles, scattered_parts
 from polytc.rewrite.gpu.contraction_tiles import DEPTHS, SMALL
 from polytc.rewrite.gpu.tiled_indices import TiledIndex
@@ -80,7 +80,7 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
     run: list[pr.Statement] = []
     typical = numeric(program)
     for s in program.statements:
-        found = decide(typical, typical.statement(s.name), {r.index for r in s.ranges if isinstance(r.extent, Size)})
+        found = decide(typical, typical.statement(s.name), _open(s)) if not _many_copies(program, s) else None
         while found is not None:
             scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
             tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \
@@ -89,10 +89,20 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
             start = _start(run, s) if s.op is not None else None
             runs += [tuple(run), made]
             run = [] if start is None else [start]
-            found = decide(replace(typical, tensors=(*typical.tensors, tensor)), s, set()) if scattered else None
+            typical = replace(typical, tensors=(*typical.tensors, representative(tensor)))
+            found = decide(typical, representative(s), _open(s)) if scattered else None
         run.append(s)
     runs = [r for r in (*runs, tuple(run)) if r]
     return replace(program, tensors=tuple(tensors), statements=tuple(s for r in runs for s in r)), runs
+
+
+def _open(s: pr.Statement) -> set[str]:
+    return {r.index for r in s.ranges if isinstance(r.extent, Size)}
+
+
+def _many_copies(program: pr.Program, s: pr.Statement) -> bool:
+    """Is the target of a scattered update of an open size? As many copies as pay for the typical one may not find room then."""
+    return pr.scatters(s) and any(isinstance(n, Size) for n in program.tensor(s.target).shape)
 
 
 def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
@@ -109,7 +119,7 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     """The parts of a reduction that would leave most of the machine idle. open_: the indices of the statement whose extents are
     other ones too."""
     if pr.scatters(s):
-        found = scattered_parts.choose(program, s, machine) if not open_ else None
+        found = scattered_parts.choose(program, s, machine)
         return Parts(found[0], found[1], 1, True, found[2]) if found is not None else None
     reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
@@ -140,7 +150,7 @@ def _piece(groups: int, machine: Machine) -> int:
 def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, int]:
     """The indices along which groups can divide a reduction, and into how many parts."""
     if pr.scatters(s):
-        divisible = scattered_parts.divisible(program, s).items() if not open_ else ()
+        divisible = scattered_parts.divisible(program, s).items()
         return {i: r.extent // 2 if s.op is not None else 1 for i, r in divisible if r.extent > 3}
     most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s, open_).items()}
     return {i: n for i, n in most.items() if n > 1}

@@ -118,3 +118,51 @@ def test_indices_beyond_the_target_are_left_out_in_kernels() -> None:
     found = np.full(8, 77, "i4")
     compiler.compile_program(program, InterpTarget(machine)).run([x, found])
     np.testing.assert_array_equal(found, np.bincount(x[(x >= 0) & (x < 8)], minlength=8))
+
+
+OPEN = {
+    "a histogram": ("def f(i32[n] x) -> (i32[8] H) { H[x[i]] += 1 }", lambda x: np.bincount(x, minlength=8)),
+    "weights": ("def f(i32[n] x, f32[n] w) -> (f32[8] H) { H[x[i]] += w[i] }", lambda x, w: np.bincount(x, w, 8)),
+    "largest": ("def f(i32[n] x, f32[n] w) -> (f32[8] H) { H[x[i]] max= w[i] }",
+                lambda x, w: [max(w[x == k], default=-np.inf) for k in range(8)]),
+    "rows": ("def f(i32[n] x, f32[n,3] w) -> (f32[8,3] H) { H[x[i],d] += w[i,d] }",
+             lambda x, w: np.stack([np.bincount(x, w[:, d], 8) for d in range(3)], 1))}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_sizes_that_stay_open(name: str) -> None:
+    text, expected = OPEN[name]
+    inputs = {"x": ("n",), "w": ("n", 3) if name == "rows" else ("n",)}
+    shapes = {n: inputs[n] for n in ("x", "w") if f"{n}[i" in text}
+    program = build(text, shapes, typical={"n": 50_000})
+    lowered = compiler.lower_program(program, OpenCLTarget(GPU))
+    assert "S1_parts" in [s.name for s in lowered.rewritten.statements]
+    assert not lowered.starving
+    op = polytc.compile(text, InterpTarget(GPU), shapes=shapes, typical={"n": 50_000})
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 9, 300):
+        given = {"x": rng.integers(0, 8, n).astype(np.int32),
+                 "w": rng.integers(-4, 5, (n, 3) if name == "rows" else n).astype(np.float32)}
+        given = {k: a for k, a in given.items() if k in shapes}
+        np.testing.assert_array_equal(op(**given), np.asarray(expected(**given)))
+
+
+def test_a_large_target_and_open_sizes() -> None:
+    """Items divide the target, as the rows of an embedding's gradient."""
+    text = "def f(i32[n] x, f32[n,3] g) -> (f32[450,3] H) { H[x[i],d] += g[i,d] }"
+    shapes = {"x": ("n",), "g": ("n", 3)}
+    lowered = compiler.lower_program(build(text, shapes, typical={"n": 50_000}), OpenCLTarget(GPU))
+    assert lowered.rewritten.statement("S1_parts").bounds
+    op = polytc.compile(text, InterpTarget(GPU), shapes=shapes, typical={"n": 50_000})
+    rng = np.random.default_rng(4)
+    for n in (1, 31):
+        x, g = rng.integers(0, 450, n).astype(np.int32), rng.integers(-4, 5, (n, 3)).astype(np.float32)
+        expected = np.zeros((450, 3), np.float32)
+        np.add.at(expected, x, g)
+        np.testing.assert_array_equal(op(x, g), expected)
+
+
+def test_a_target_of_an_open_size_has_no_copies() -> None:
+    program = build("def f(i32[n] x, f32[n,m] g, f32[k] z) -> (f32[k,m] H) { H[j,d] = z[j]; H[x[i],d] += g[i,d] }",
+                    {"x": ("n",), "g": ("n", 4), "z": ("k",)}, typical={"n": 50_000, "k": 6})
+    assert "S2_parts" not in [s.name for s in compiler.lower_program(program, OpenCLTarget(GPU)).rewritten.statements]
