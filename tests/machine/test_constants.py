@@ -51,6 +51,7 @@ CONSTANTS = {
     "rewrite/cpu/extremum_blocks.py": {"BLOCKS": SEARCH, "SEARCH": SHAPE},
     "rewrite/cpu/lanes.py": {"STEPS": SHAPE, "VECTORS": SEARCH},
     "rewrite/cpu/masked_blocks.py": {"LOW": EXACT, "GRANULE": SHAPE},
+    "rewrite/cpu/narrow_sums.py": {"TERMS": SHAPE, "LARGEST": EXACT},
     "rewrite/cpu/pack.py": {"PANEL": SHAPE, "GROWTH": MARGIN, "GAIN": MARGIN},
     "rewrite/cpu/row_blocks.py": {"LARGEST": SEARCH, "SMALLEST": SEARCH, "MASKED": SEARCH, "PART": MARGIN},
     "rewrite/cpu/split_floats.py": {"SHORTEST": RESULTS},

@@ -64,13 +64,13 @@ def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
 
 
 def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
-    """A loop that may not run, with what can be promoted around it for the case that it does; then in the regions inside."""
-    if s.kind == "sequential" and not _runs(s):
-        promoted, chosen = _chosen(s, facts, done, looped=True)
-        if chosen:
-            runs = simplify.expr(loops.binary("<", s.lower, s.upper), {})
-            return loops.If(runs, _inside(promoted, facts, done | chosen))
-    return replace(s, body=_region(s.body, facts, done))
+    """A loop, with what can be promoted around it alone, then in the regions inside: the region around touches it in other ways,
+    too, or the loop may not run, and then that is for the case that it does."""
+    promoted, chosen = _chosen(s, facts, done, looped=True) if s.kind == "sequential" else (s, frozenset[str]())
+    if not chosen:
+        return replace(s, body=_region(s.body, facts, done))
+    inside = _inside(promoted, facts, done | chosen)
+    return inside if _runs(s) else loops.If(simplify.expr(loops.binary("<", s.lower, s.upper), {}), inside)
 
 
 def _chosen(s: loops.Stmt, facts: _Facts, done: frozenset[str], *, looped: bool) -> tuple[loops.Stmt, frozenset[str]]:
