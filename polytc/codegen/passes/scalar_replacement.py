@@ -64,8 +64,8 @@ def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
 
 
 def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
-    """A loop, with what can be promoted around it alone, then in the regions inside: the region around touches it in other ways,
-    too, or the loop may not run, and then that is for the case that it does."""
+    """A loop, with what can be promoted around it alone, then in the regions inside: the region around touches it in other
+    ways, too, or the loop may not run, and then that is for the case that it does."""
     promoted, chosen = _chosen(s, facts, done, looped=True) if s.kind == "sequential" else (s, frozenset[str]())
     if not chosen:
         return replace(s, body=_region(s.body, facts, done))
