@@ -120,22 +120,32 @@ def split(program: pr.Program, decision: Decision) -> pr.Program:
 # ---- what is a search
 
 def _searches(program: pr.Program, machine: Machine) -> Iterator[_Search]:
-    """The extrema of which places are asked, over indices that run along memory."""
+    """The extrema of which places are asked, over indices that run along memory. One place each: blocks belong to one search."""
     written: dict[str, list[pr.Statement]] = {}
     for s in program.statements:
         written.setdefault(s.target, []).append(s)
+    met = set[str]()
     for at in program.statements:
         best = _compared(at)
         if best is None or best.tensor not in written:
             continue
         lead = written[best.tensor][-1]
         alone = all([s.name for s in written[x.target]] == [initialisation(x.name), x.name] for x in (lead, at))
-        if alone and _belongs(lead, at, best):
+        if lead.name not in met and alone and _belongs(lead, at, best) and _unchanged(program, lead, at):
             kept = coincident_indices(lead)
             reduced = [r for r in lead.ranges if r.index not in kept]
             along = lanes.along(program, lead, lane_width(program, lead, machine))
             if along is not None and along == reduced[-1]:
+                met.add(lead.name)
                 yield _Search(lead, at, tuple(reduced[:-1]), along)
+
+
+def _unchanged(program: pr.Program, lead: pr.Statement, at: pr.Statement) -> bool:
+    """Are the values still there when their place is looked for?"""
+    names = [s.name for s in program.statements]
+    first, last = names.index(lead.name), names.index(at.name)
+    read = {r.tensor for r in pr.reads(lead)}
+    return first < last and not any(s.target in read for s in program.statements[first:last])
 
 
 def _belongs(lead: pr.Statement, at: pr.Statement, best: pr.Read) -> bool:

@@ -95,6 +95,21 @@ def test_matrices_and_values(op: str) -> None:
             assert getattr(np.abs(x)*y, op)() == value(x, y).I
 
 
+def test_values_that_change_before_their_place_is_looked_for() -> None:
+    program = build("T[i,j] = A[i,j]; M[i] max= T[i,j]; T[i,j] max= B[i,j]; I[i] min= T[i,j] == M[i] ? j : 9223372036854775807"
+                    " -> (M, I)", {"A": (4, 2000), "B": (4, 2000)})
+    assert not extremum_blocks.decide(program, AVX2).choices
+
+
+@pytest.mark.parametrize("second", ["i64(j) : 9223372036854775807", "i32(j) : 2147483647"])
+def test_one_extremum_with_two_places(second: str) -> None:
+    program = build("M[i] max= A[i,j]; I[i] min= A[i,j] == M[i] || A[i,j] != A[i,j] ? i32(j) : 2147483647;"
+                    f"K[i] min= A[i,j] == M[i] ? {second} -> (M, I, K)", {"A": (4, 2000)})
+    decision = extremum_blocks.decide(program, AVX2)
+    assert len(decision.choices) == 1
+    same_results(program, extremum_blocks.split(program, decision))
+
+
 def test_where_and_payloads() -> None:
     a = special("f8", (9, 2000))[0]
     w = np.arange(2000) * 3
