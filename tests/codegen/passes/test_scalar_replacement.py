@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -174,3 +175,12 @@ def test_a_loop_has_registers_where_what_follows_reads_halves_of_vectors() -> No
     assert not any(line.lstrip().startswith("T[") for line in inside)
     v = np.random.default_rng(1).permutation(4096).astype(np.float32)
     np.testing.assert_array_equal(polytc.run(text, V=v), np.argsort(np.argsort(v)))
+
+
+def test_loops_that_threads_share_or_that_run_once_have_none() -> None:
+    first = L.const(0)
+    threads = replace(P.loop("k", N, L.Store(A, (I, K), P.add(P.load(A, I, K), P.load(C, first, first)))), kind="parallel")
+    made = promoted(P.loop("i", N, L.block(L.Store(C, (first, first), P.load(A, I, first)), threads)))
+    assert "alloc" not in str(made)
+    made = promoted(L.block(P.loop("k", N, update(C, K, K, term=P.load(A, K, K))), P.loop("i", 1, update(C, first, first, term=P.load(A, first, first)))))
+    assert "alloc" not in str(made)
