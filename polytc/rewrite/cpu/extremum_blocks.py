@@ -120,7 +120,7 @@ def split(program: pr.Program, decision: Decision) -> pr.Program:
 # ---- what is a search
 
 def _searches(program: pr.Program, machine: Machine) -> Iterator[_Search]:
-    """The extrema of which places are asked, over indices that run along memory. One place each: blocks belong to one search."""
+    """The extrema of which places are asked, over indices that run along memory; of each the first place."""
     written: dict[str, list[pr.Statement]] = {}
     for s in program.statements:
         written.setdefault(s.target, []).append(s)

@@ -182,5 +182,6 @@ def test_loops_that_threads_share_or_that_run_once_have_none() -> None:
     threads = replace(P.loop("k", N, L.Store(A, (I, K), P.add(P.load(A, I, K), P.load(C, first, first)))), kind="parallel")
     made = promoted(P.loop("i", N, L.block(L.Store(C, (first, first), P.load(A, I, first)), threads)))
     assert "alloc" not in str(made)
-    made = promoted(L.block(P.loop("k", N, update(C, K, K, term=P.load(A, K, K))), P.loop("i", 1, update(C, first, first, term=P.load(A, first, first)))))
+    elsewhere = P.loop("k", N, update(C, K, K, term=P.load(A, K, K)))
+    made = promoted(L.block(elsewhere, P.loop("i", 1, update(C, first, first, term=P.load(A, first, first)))))
     assert "alloc" not in str(made)
