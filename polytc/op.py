@@ -38,7 +38,7 @@ from polytc.native.threads import default_threads
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.program.scalars import DTYPES, DType
 from polytc.runtime.arrays import allocate, argument_error, as_input, dtype_of
-from polytc.runtime.call_fast_path import fast_path, no_fast_path
+from polytc.runtime.call_fast_path import no_fast_path, of_program
 from polytc.runtime.libraries import library
 from polytc.runtime.lru_cache import LRUCache
 from polytc.shown import Shown
@@ -309,12 +309,11 @@ class Op(Shown):
         executable = loading.with_numbers(
             program, scalars, lambda s: self.program({**shapes, **s}, dtypes, scalars),
             lambda p, build: self._open.load(p, build, self.load) if self._open and not p.checked else self.load(p))
-        outputs, inputs = (tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, names))
-                           for names in (program.outputs, program.inputs))
-        straight = program.inputs == self.inputs and not program.inouts
-        if straight and stored is not None:
+        outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
+        straight = program.inputs == self.inputs
+        if straight and not program.inouts and stored is not None:
             stored_calls.keep(stored, program, self.text, self._entry, self._schedule)
-        call = fast_path(executable, inputs, outputs, self._result) if straight else no_fast_path
+        call = of_program(executable, program, self._result, fixed=self._open is None) if straight else no_fast_path
         return Specialisation(executable, program.inputs, outputs, call, program)
 
     def program(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],

@@ -26,6 +26,8 @@ class Arithmetic:
         "latency of float additions and multiply-adds: Fog, Instruction Tables (4 on Skylake and Zen)"))
     horizontal: float = cost(14.0, "cycles", "combining the lanes of a vector", guess(
         "four shuffles and four operations in turn"))
+    mispredicted: float = cost(16.0, "cycles", "a branch that is foretold wrongly", documented(
+        "Fog, Microarchitecture: 15 to 20 on Skylake, 13 to 18 on Zen"))
     loop: float = cost(25.0, "cycles", "a loop over vectors, beside its vectors", guess(_BY_HAND))
     dot: float = cost(0.8, "cycles", "a multiply-add of vectors that are both loaded for it", guess("two loads, and a loop"))
     pairs: float = cost(1.0, "multiply-adds", "a dot product of a vector of pairs of bf16", documented(

@@ -14,7 +14,17 @@ from typing import Any
 from polytc import extensions
 from polytc.rewrite import factors, gathered_sums, long_sums, parallel_scans, product_order, staging
 from polytc.rewrite.complex_numbers import statements as complex_statements
-from polytc.rewrite.cpu import dot_words, lanes, matrix_tiles, pack, row_blocks, split_floats, widening
+from polytc.rewrite.cpu import (
+    dot_words,
+    extremum_blocks,
+    lanes,
+    matrix_tiles,
+    narrow_sums,
+    pack,
+    row_blocks,
+    split_floats,
+    widening,
+)
 from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu.division import Divided
 from polytc.rewrite.step import (
@@ -101,6 +111,11 @@ STEPS: tuple[Step, ...] = (
          open_sizes=True),
     Step("compact", "reads in strides become reads of compact copies", unconditional(compact.compact), needs=(STRAIGHT,)),
     Step("coalesce", "indices that walk memory together become one", unconditional(coalesce.coalesce), needs=(STRAIGHT,)),
+    Step("narrow_sums", "sums of small whole numbers are made in 32 bits", narrow_sums.narrow, narrow_sums.decide, kinds=CPU,
+         needs=(STRAIGHT,), choice=narrow_sums.Narrow, fits=narrow_sums.fits, options=independent(narrow_sums.options)),
+    Step("extremum_blocks", "the place of an extremum is looked for in one block", extremum_blocks.split,
+         extremum_blocks.decide, kinds=CPU, needs=(STRAIGHT, NOT_PRECISE), choice=extremum_blocks.Blocks,
+         fits=extremum_blocks.fits, options=independent(extremum_blocks.options)),
     Step("local_tiles", "contractions are divided among work-items, operands copied to local memory",
          staging.STRAIGHT.apply, staging.STRAIGHT.decide, kinds=GPU, needs=(STRAIGHT,), open_sizes=True,
          choice=Divided, fit_together=staging.STRAIGHT.fits, options=staging.STRAIGHT.options),

@@ -27,6 +27,7 @@ from polytc.codegen.passes import (
     rerolling,
     scalar_replacement,
     simplify,
+    unswitching,
     vectorize,
     work_items,
 )
@@ -94,6 +95,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("recurrences", "in a recurrence, what waits for the iteration before comes last",
          _kernels(recurrences.shorten_recurrences)),
     Pass("reciprocal", "divisions become products, where that is licensed", _kernels(reciprocal.use_reciprocals)),
+    Pass("unswitching", "conditions that hold for whole loops, or for none of their iterations, are tested before them",
+         _tuned(unswitching.unswitch_kernel)),
     Pass("rerolling", "many copies of a long statement become a loop again", _tuned(rerolling.reroll_kernel)),
     Pass("collapse", "parallel loops in each other become one", _tuned(collapse.collapse_kernel)),
     Pass("bank_conflicts", "rows of local memory are padded against bank conflicts", _tuned(bank_conflicts.pad_kernel)),

@@ -57,20 +57,26 @@ def promote_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[st
 
 def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
-    if any(isinstance(x, loops.For) and x.kind in ("parallel", "block", "thread") for x in traverse.walk_stmt(s)):
-        return _inside(s, facts, done)                               # threads, or items, would share the private array
+    if _shared(s):
+        return _inside(s, facts, done)
     promoted, chosen = _chosen(s, facts, done, looped=False)
     return _inside(promoted, facts, done | chosen)
 
 
 def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
-    """A loop that may not run, with what can be promoted around it for the case that it does; then in the regions inside."""
-    if s.kind == "sequential" and not _runs(s):
-        promoted, chosen = _chosen(s, facts, done, looped=True)
-        if chosen:
-            runs = simplify.expr(loops.binary("<", s.lower, s.upper), {})
-            return loops.If(runs, _inside(promoted, facts, done | chosen))
-    return replace(s, body=_region(s.body, facts, done))
+    """A loop, with what can be promoted around it alone, then in the regions inside: the region around touches it in other
+    ways, too, or the loop may not run, and then that is for the case that it does. One that runs once is none."""
+    repeats = s.kind == "sequential" and not _once(s) and not _shared(s)
+    promoted, chosen = _chosen(s, facts, done, looped=True) if repeats else (s, frozenset[str]())
+    if not chosen:
+        return replace(s, body=_region(s.body, facts, done))
+    inside = _inside(promoted, facts, done | chosen)
+    return inside if _runs(s) else loops.If(simplify.expr(loops.binary("<", s.lower, s.upper), {}), inside)
+
+
+def _shared(s: loops.Stmt) -> bool:
+    """Would threads, or items, share a private array around it?"""
+    return any(isinstance(x, loops.For) and x.kind in ("parallel", "block", "thread") for x in traverse.walk_stmt(s))
 
 
 def _chosen(s: loops.Stmt, facts: _Facts, done: frozenset[str], *, looped: bool) -> tuple[loops.Stmt, frozenset[str]]:
@@ -206,6 +212,12 @@ def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool
 def _runs(s: loops.For) -> bool:
     """Has a loop iterations for certain?"""
     return isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and s.lower.value < s.upper.value
+
+
+def _once(s: loops.For) -> bool:
+    """Has a loop one iteration for certain? Passes behind this one write its body alone."""
+    return isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and (
+        s.lower.value < s.upper.value <= s.lower.value + s.step)
 
 
 def _lanes(indices: tuple[loops.Expr, ...]) -> int:

@@ -72,6 +72,8 @@ class _Lowering:
             s = replace(s, value=fold(real(s.value)))
             return [*before, s if self.program.precise else both_parts.summed(s, self.whole, self.part)]
         if self.touches_itself(s):
+            if self.of_itself_alone(s):
+                return [*before, *self.in_place(s)]
             made, copy = self.through(s)
             return [*before, *self.in_parts(made), *self.in_parts(copy)]
         return [*before, *self.in_parts(s)]
@@ -100,6 +102,25 @@ class _Lowering:
         reads = [e for e in pr.walk(both(s.value)[1] if alike is None else alike)
                  if isinstance(e, pr.Read) and e.tensor == s.target]
         return any(e.subscripts[-1] == pr.Const(0, I64) for e in reads)
+
+    def of_itself_alone(self, s: pr.Statement) -> bool:
+        """Is each element made of no other element of its tensor, and once?"""
+        plain = {e.name for e in s.subscripts if isinstance(e, pr.Index)}
+        once = s.op is None and plain >= {r.index for r in s.ranges[s.depth:]}
+        return once and all(e.subscripts == s.subscripts for e in pr.reads(s) if e.tensor == s.target)
+
+    def in_place(self, s: pr.Statement) -> list[pr.Statement]:
+        """One statement for each part of what is made of itself: the first part waits until the second is made."""
+        re, im = both(s.value)
+        dtype, over = self.whole[s.target].dtype.part, s.ranges[s.depth:]
+        waits = pr.Tensor(self.names.label(f"{s.target}_re"), dtype, tuple(r.extent for r in over),
+                          tuple(r.lower for r in over))
+        self.tensors.append(waits)
+        at = tuple(pr.Index(r.index) for r in over)
+        return [replace(s, name=self.names.label(f"{s.name}_value"), target=waits.name, subscripts=at, value=fold(re)),
+                replace(s, name=self.names.label(f"{s.name}_im"), subscripts=(*s.subscripts, pr.Const(1, I64)), value=fold(im)),
+                replace(s, name=self.names.label(f"{s.name}_re"), subscripts=(*s.subscripts, pr.Const(0, I64)),
+                        value=pr.Read(waits.name, at, dtype))]
 
     # ---- values that are stored before
 

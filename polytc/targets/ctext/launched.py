@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from polytc import errors
 from polytc.codegen import loops, ndrange, traverse, vector_lanes
-from polytc.codegen.passes import host_loops, unroll_hints, unrolling, work_group_coarsening, work_items
+from polytc.codegen.passes import host_loops, unrolling, work_group_coarsening, work_items
 from polytc.machine import Machine
 from polytc.program.extents import Extent
+from polytc.targets.ctext import unroll_hints
 from polytc.targets.ctext.library import Library, Part, commented
 from polytc.targets.ctext.work_groups import LARGEST_OPEN, GroupWriter
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import polytc
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes.scalar_replacement import drop_dead_stores, promote_kernel
@@ -160,3 +162,26 @@ def test_any_region(start: int) -> None:
         for name in "CT":
             np.testing.assert_array_equal(found[name], expected[name], str(seed))
     assert chosen > 10
+
+
+def test_a_loop_has_registers_where_what_follows_reads_halves_of_vectors() -> None:
+    """Eight sums at a time are widened four at a time: the vectors overlap, and only the loop has them in registers."""
+    text = "T[i] += i32(V[j] < V[i]); R[i] = i64(T[i])"
+    made = str(polytc.lower(text, machine=AVX2, shapes={"V": (4096,)}).loops).splitlines()
+    loop = next(n for n, line in enumerate(made) if "for c1 in 0:4096" in line)
+    depth = len(made[loop]) - len(made[loop].lstrip())
+    inside = [line for line in made[loop + 1:] if len(line) - len(line.lstrip()) > depth][:8]
+    assert inside
+    assert not any(line.lstrip().startswith("T[") for line in inside)
+    v = np.random.default_rng(1).permutation(4096).astype(np.float32)
+    np.testing.assert_array_equal(polytc.run(text, V=v), np.argsort(np.argsort(v)))
+
+
+def test_loops_that_threads_share_or_that_run_once_have_none() -> None:
+    first = L.const(0)
+    threads = replace(P.loop("k", N, L.Store(A, (I, K), P.add(P.load(A, I, K), P.load(C, first, first)))), kind="parallel")
+    made = promoted(P.loop("i", N, L.block(L.Store(C, (first, first), P.load(A, I, first)), threads)))
+    assert "alloc" not in str(made)
+    elsewhere = P.loop("k", N, update(C, K, K, term=P.load(A, K, K)))
+    made = promoted(L.block(elsewhere, P.loop("i", 1, update(C, first, first, term=P.load(A, first, first)))))
+    assert "alloc" not in str(made)

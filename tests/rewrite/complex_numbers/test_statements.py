@@ -63,8 +63,8 @@ def test_one_statement_where_the_parts_are_alike() -> None:
 
 def test_what_is_made_of_itself_is_stored_before() -> None:
     made = same(build("Y[i] = x[i]; Y[i] = Y[i]*Y[i]", x=(6,)))
-    assert [s.target for s in made.statements] == ["Y", "Y_value", "Y_value", "Y"]
-    assert [t.name for t in made.tensors] == ["x", "Y", "Y_value"]
+    assert [s.target for s in made.statements] == ["Y", "Y_re", "Y", "Y"]
+    assert [t.name for t in made.tensors] == ["x", "Y", "Y_re"]
 
 
 def test_long_values_are_stored_by_parts() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.passes import unroll_hints
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.scalars import BOOL, F32, I64
+from polytc.targets.ctext import unroll_hints
 from polytc.targets.opencl import warp_traffic
 from polytc.targets.opencl.estimate import Rates, estimate
 from tests.codegen import loop_programs as P
