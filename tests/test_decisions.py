@@ -50,7 +50,7 @@ def test_a_record_gives_the_same_code(name: str, target: str) -> None:
     assert decisions.read(str(own.decisions)) == decisions.read("\n\n# edited\n" + str(own.decisions))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("edit", range(3))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_edited_record_is_followed(name: str, edit: int) -> None:

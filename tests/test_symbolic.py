@@ -146,6 +146,7 @@ def opened(case: Case, target: str) -> polytc.Op:
     return polytc.compile(case.text, target, shapes=case.shapes, dtypes=case.dtypes, typical=case.typical)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_serves_all_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled once."""
@@ -211,17 +212,18 @@ def test_a_size_may_be_called_as_an_index_of_the_text_is() -> None:
         np.testing.assert_array_equal(op(np.arange(n, dtype=np.float32)), np.arange(n))
 
 
-def test_no_index_behind_a_step_is_called_as_a_size() -> None:
-    """The sizes of some programs called as the indices that steps make, each of them once."""
-    for name in ("padded convolution", "layer", "matrix times vector", "softmax", "batched"):
-        case = CASES[name]
-        made = polytc.lower(case.text, shapes=case.shapes, dtypes=case.dtypes)
-        indices = sorted({i for s in made.rewritten.statements for i in s.indices} | {"x0", "x1"})
-        for k in range(len(indices)):
-            called = {n: indices[(k + place) % len(indices)] for place, n in enumerate(case.names)}
-            shapes = {t: tuple(called[d] if isinstance(d, str) else d for d in shape) for t, shape in case.shapes.items()}
-            low = polytc.lower(case.text, shapes=shapes, dtypes=case.dtypes)
-            assert not {i for s in low.rewritten.statements for i in s.indices} & set(called.values())
+@pytest.mark.parametrize("name", ["padded convolution", "matrix times vector", *(
+    pytest.param(n, marks=pytest.mark.long) for n in ("layer", "softmax", "batched"))])
+def test_no_index_behind_a_step_is_called_as_a_size(name: str) -> None:
+    """The sizes of a program called as the indices that steps make, each of them once."""
+    case = CASES[name]
+    made = polytc.lower(case.text, shapes=case.shapes, dtypes=case.dtypes)
+    indices = sorted({i for s in made.rewritten.statements for i in s.indices} | {"x0", "x1"})
+    for k in range(len(indices)):
+        called = {n: indices[(k + place) % len(indices)] for place, n in enumerate(case.names)}
+        shapes = {t: tuple(called[d] if isinstance(d, str) else d for d in shape) for t, shape in case.shapes.items()}
+        low = polytc.lower(case.text, shapes=shapes, dtypes=case.dtypes)
+        assert not {i for s in low.rewritten.statements for i in s.indices} & set(called.values())
 
 
 def test_opencl_text_for_gpus_has_an_exact_grid() -> None:

@@ -77,7 +77,7 @@ def test_the_error_is_the_documented_one(name: str, dtype: DType) -> None:
     assert np.array_equal(compute(name, dtype, x), y, equal_nan=True)  # the place of an element does not matter
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", NAMES)

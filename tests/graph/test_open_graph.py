@@ -59,6 +59,7 @@ def opened(model: onnx.ModelProto, **options: Any) -> Model:
     return polytc.load_onnx(model).compile(threads=1, symbolic=True, **options)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_new_sizes_are_bound_and_nothing_else(name: str, counts: Counts, runtime: Runtime) -> None:
     case = MODELS[name]

@@ -69,6 +69,7 @@ def check(library: Library, model: onnx.ModelProto, runtime: Runtime, sizes: Map
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max(initial=1), err_msg=str(sizes))
 
 
+@pytest.mark.part(2)
 @compiles
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_size_of_a_range(tmp_path: Path, runtime: Runtime, threads: int) -> None:
@@ -81,6 +82,7 @@ def test_every_size_of_a_range(tmp_path: Path, runtime: Runtime, threads: int) -
     library.close()
 
 
+@pytest.mark.long
 @compiles
 def test_sizes_outside_change_nothing(tmp_path: Path, runtime: Runtime) -> None:
     model = attention()

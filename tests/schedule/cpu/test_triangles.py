@@ -76,7 +76,7 @@ FEWER = {45: 23, 41: 23, 43: 23, 35: 19, 33: 19, 31: 19, 29: 19}
 """Extents for the interpreter, which runs loops in Python."""
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("name", "machine", "target"), [
     pytest.param(name, *on, marks=pytest.mark.long if name in PRODUCTS[1:] and on not in QUICK else ())
     for name in PROGRAMS for on in (*QUICK, ("AVX512", "interp"), ("AVX2", "cpu"))])

@@ -49,7 +49,7 @@ def check(op: Any, sizes: list[tuple[int, int, int]] = SIZES) -> None:
         np.testing.assert_array_equal(op(a, b), np.maximum(a @ b, 0), err_msg=f"{m}, {k}, {n}")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", RECIPES)
 def test_one_kernel_serves_all_sizes(name: str, target: str) -> None:

@@ -45,7 +45,7 @@ def spaces(recipe: Recipe, shapes: dict[str, tuple[int, ...]], local: int = 32 <
     return {**found, **{b.name: "global" for b in low.loops.scratch}}
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("make", [
     lambda s: s.accumulate("C"),
