@@ -28,7 +28,7 @@ def _read(fd: int) -> str:
 def test_a_long_compilation_is_told_and_goes_away(terminal: tuple[int, int]) -> None:
     with waiting.shown("attention", terminal[1], after=0.02):
         waiting.at("schedule")
-        time.sleep(0.2)
+        time.sleep(1)
     found = _read(terminal[0])
     assert "compiling attention, 0 s: schedule" in found
     assert found.endswith("\r\x1b[K")
@@ -42,7 +42,7 @@ def test_a_short_one_is_not(terminal: tuple[int, int]) -> None:
 
 def test_the_outer_one_is_shown(terminal: tuple[int, int]) -> None:
     with waiting.shown("outer", terminal[1], after=0.02), waiting.shown("inner", terminal[1], after=0.01):
-        time.sleep(0.1)
+        time.sleep(0.5)
     found = _read(terminal[0])
     assert "outer" in found
     assert "inner" not in found

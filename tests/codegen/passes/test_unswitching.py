@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import polytc
+from polytc.codegen import loops
+from polytc.codegen.passes import unswitching
 from polytc.machine import AVX2, GENERIC_GPU
 
 
@@ -27,6 +31,21 @@ def test_what_is_tested_before_loops(text: str, count: int) -> None:
 
 def test_short_loops_choose() -> None:
     assert branches("S[i] max= A[i,j] where K[i] > 0", A=(640, 8), K=(640,)) == 0
+
+
+def test_machines_of_slow_branches_keep_more_choices() -> None:
+    """The pass alone: a branch that is worth more operations than the loops have is not made."""
+    made = polytc.lower("S[i] max= A[i,j] where K[i] > 0", machine=AVX2, shapes={"A": (64, 640), "K": (64,)})
+    before = dict(made.passes)[_before("unswitching", made.passes)].kernels[0]
+    costs = replace(AVX2.costs, arithmetic=replace(AVX2.costs.arithmetic, mispredicted=1e6))
+    assert unswitching.unswitch_kernel(before, replace(AVX2, costs=costs)) == before
+    assert unswitching.unswitch_kernel(before, GENERIC_GPU) == before
+    assert "if " in str(unswitching.unswitch_kernel(before, AVX2))
+
+
+def _before(name: str, passes: tuple[tuple[str, loops.Module], ...]) -> str:
+    names = [n for n, _ in passes]
+    return names[names.index(name) - 1]
 
 
 def test_not_on_gpus() -> None:

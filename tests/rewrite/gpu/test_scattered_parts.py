@@ -140,7 +140,7 @@ def test_sizes_that_stay_open(name: str) -> None:
     assert not lowered.starving
     op = polytc.compile(text, InterpTarget(GPU), shapes=shapes, typical={"n": 50_000})
     rng = np.random.default_rng(3)
-    for n in (1, 2, 9, 300):
+    for n in (1, 9, 70):
         given = {"x": rng.integers(0, 8, n).astype(np.int32),
                  "w": rng.integers(-4, 5, (n, 3) if name == "rows" else n).astype(np.float32)}
         given = {k: a for k, a in given.items() if k in shapes}
