@@ -3,14 +3,15 @@
     for i { vector j { A[i,j] = X[i,j] + 1.0 };  vector j { B[i,j] = X[i,j] * 2.0 } }
     ->  for i { vector j { A[i,j] = X[i,j] + 1.0 } }                            B's loops are A's, once more
 
-Two neighbours in a sequence are twins where their instances, all bands around them and all bands below them are the same. isl's
-AST generation compares the statements of each band with each other; half of its time goes with the twins of what Winograd's
-transforms unroll.
+Two neighbours in a sequence are twins where their instances, all bands around them and all bands below them are the same, and
+no other node has a part of their instances. isl's AST generation compares the statements of each band with each other; half of
+its time goes with the twins of what Winograd's transforms unroll.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -38,6 +39,7 @@ def found(scop: Scop, tree: islpy.Schedule) -> Twins:
         return Twins(tree, {})
     visit = _Visit({})
     for s in statements:  # isl prints equal sets in different ways
+        visit.places[isl.name(s.name)] += 1
         visit.rows[isl.name(s.name)] = [row for _, row in _rows(f"{{{isl.domain(s, bool(scop.boxed))}}}")]
     visit.node(tree.get_root())
     behind = {own[0].key: tuple(x.statement for x in own) for own in visit.runs()}
@@ -61,26 +63,36 @@ class _Alone:
 @dataclass
 class _Visit:
     """rows: the instances of each statement and what each band around it makes of them, outermost first; sequences: children of
-    each sequence, None for one of several statements."""
+    each sequence, None for one of several statements; places: how often each mark and name of a statement stands in the tree, as
+    what users write has some twice; divided: statements of which several filters of a node have instances."""
 
     rows: dict[str, list[str]]
     sequences: list[list[_Alone | None]] = field(default_factory=list)
+    places: Counter[str] = field(default_factory=Counter)
+    divided: set[str] = field(default_factory=set)
 
     def node(self, node: islpy.ScheduleNode) -> None:
         if node.get_type() == _TYPES.band:
             for name, row in _rows(str(node.band_get_partial_schedule())):
                 self.rows[name].append(row)
+        if node.get_type() == _TYPES.mark:
+            self.places[str(marks.of(node))] += 1
         children = [node.child(i) for i in range(node.n_children())]
         for child in children:
             self.node(child)
-        if node.get_type() == _TYPES.sequence:
-            self.sequences.append([_alone(child) for child in children])
+        if node.get_type() in (_TYPES.sequence, _TYPES.set):
+            filters = [[name for name, _ in _rows(str(child.filter_get_filter()))] for child in children]
+            met = Counter(name for names in filters for name in set(names))
+            self.divided |= {name for name, n in met.items() if n > 1}
+            if node.get_type() == _TYPES.sequence:
+                self.sequences.append([_alone(*x) for x in zip(children, filters, strict=True)])
 
     def runs(self) -> Iterator[list[_Alone]]:
         """Neighbours that are twins of each other, two at least."""
         for children in self.sequences:
             run = list[_Alone]()
-            for x in (*children, None):
+            for child in (*children, None):
+                x = child if child is not None and self.places[child.key] == 1 and child.statement not in self.divided else None
                 if run and (x is None or x.kinds != run[0].kinds or self.rows[x.statement] != self.rows[run[0].statement]):
                     if len(run) > 1:
                         yield run
@@ -101,9 +113,8 @@ def _rows(text: str) -> Iterator[tuple[str, str]]:
                 yield found_[1], found_[2].strip()
 
 
-def _alone(child: islpy.ScheduleNode) -> _Alone | None:
-    """The filter of a sequence as one of a single statement with nothing but marked bands below."""
-    statements = [name for name, _ in _rows(str(child.filter_get_filter()))]
+def _alone(child: islpy.ScheduleNode, statements: list[str]) -> _Alone | None:
+    """The filter of a sequence, that of these statements, as one of a single statement with nothing but marked bands below."""
     key, kinds, node = "", list[str](), child.child(0)
     while node.get_type() in (_TYPES.mark, _TYPES.band):
         if node.get_type() == _TYPES.mark:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import polytc
@@ -75,3 +76,33 @@ def test_neighbours_of_the_same_instances_and_loops_are_twins() -> None:
     apart = ROWS.replace("R[1,v,t] = X[t,v+1] + X[t,v+2] where v in 0:19", "R[1,v,t] = X[t,v+1] where v in 0:20")
     assert families(polytc.lower(apart, TARGETS["avx2"])) == [("S3", "S4")]
     assert families(polytc.lower(ROWS, TARGETS["avx2"], schedule="program")) == [("S1", "S2", "S3", "S4")], "bands of their own"
+
+
+DOMAIN = 'domain: "{ S1[i] : 0 <= i <= 19; S2[i] : 0 <= i <= 19 }"\nchild:\n'
+BAND = '    schedule: "[{ S1[i] -> [(i)]; S2[i] -> [(i)] }]"\n    child:\n      sequence:\n'
+
+
+def band(statement: str, *marks: str) -> str:
+    """A filter of one statement with a band below marks."""
+    above = "".join(f'mark: "{m}", child: {{ ' for m in marks)
+    return f'{{ filter: "{{ {statement}[i] }}", child: {{ {above}schedule: "[{{ {statement}[i] -> [(i)] }}]" }}{" }" * len(marks)} }}'
+
+
+def flat(*filters: str) -> str:
+    return f'{{ {DOMAIN.splitlines()[0]}, child: {{ sequence: [ {", ".join(filters)} ] }} }}'
+
+
+@pytest.mark.parametrize("schedule", [
+    flat(band("S1", "S1"), band("S2", "S2")), flat(band("S1", "a", "a"), band("S2", "b", "b")),
+    flat(band("S1", "a"), band("S2", "a")),
+    f'{DOMAIN}  mark: "S1"\n  child:\n{BAND}      - filter: "{{ S1[i] }}"\n      - filter: "{{ S2[i] }}"\n',
+    f'{DOMAIN}  mark: "o"\n  child:\n{BAND}' + "".join(f'      - filter: "{{ {x} }}"\n' for x in (
+        "S1[i] : i < 5", "S2[i] : i < 9", "S1[i] : i >= 5", "S2[i] : i >= 9"))])
+def test_marks_of_one_name_and_divided_statements(schedule: str) -> None:
+    op = polytc.compile("""def f(X[20], inout A[20], inout B[20]) -> (A, B) {
+        A[i] += X[i] + 1.0
+        B[i] += X[i] * 2.0
+    }""", schedule=schedule)
+    x = np.arange(20, dtype=np.float32)
+    found = op(x, np.zeros(20, np.float32), np.zeros(20, np.float32))
+    np.testing.assert_array_equal(found, [x + 1, x * 2])
