@@ -53,7 +53,8 @@ def found(scop: Scop, tree: islpy.Schedule) -> Twins:
 
 @dataclass(frozen=True)
 class _Alone:
-    """A child of a sequence with one statement: the key of Twins.behind, and how the bands below it run."""
+    """A child of a sequence with one statement: the key of Twins.behind, and of the marks and bands below it the kinds, and how
+    many members there are."""
 
     statement: str
     key: str
@@ -123,6 +124,8 @@ def _alone(child: islpy.ScheduleNode, statements: list[str]) -> _Alone | None:
             kinds.append(" ".join(mark.kinds))
         elif not key:
             return None
+        else:
+            kinds.append(str(node.band_n_member()))
         node = node.child(0)
     alone = len(statements) == 1 and node.get_type() == _TYPES.leaf
     return _Alone(statements[0], key or statements[0], tuple(kinds)) if alone else None

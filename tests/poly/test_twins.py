@@ -106,3 +106,20 @@ def test_marks_of_one_name_and_divided_statements(schedule: str) -> None:
     x = np.arange(20, dtype=np.float32)
     found = op(x, np.zeros(20, np.float32), np.zeros(20, np.float32))
     np.testing.assert_array_equal(found, [x + 1, x * 2])
+
+
+def test_marks_at_other_depths() -> None:
+    domain = "0 <= i <= 5 and 0 <= j <= 7 and 0 <= k <= 49"
+
+    def nest(s: str, outer: str, inner: str) -> str:
+        bands = (f'schedule: "[{", ".join(f"{{ {s}[i, j, k] -> [({i})] }}" for i in members)}]"' for members in (outer, inner))
+        above, below = bands
+        return (f'{{ filter: "{{ {s}[i, j, k] }}", child: {{ mark: "{s}.a sequential", child: {{ {above}, '
+                f'child: {{ mark: "{s}.b parallel", child: {{ {below} }} }} }} }} }}')
+    made = polytc.lower("""def f(X[6,8,50]) -> (A, B) {
+        A[i,j,k] = X[i,j,k]*2.0
+        B[i,j] += X[i,j,k]
+    }""", TARGETS["avx2"], schedule=f'''{{ domain: "{{ S1[i, j, k] : {domain}; S2[i, j, k] : {domain}; S2_init[i, j] : 0 <= i <= 5
+        and 0 <= j <= 7 }}", child: {{ sequence: [ {{ filter: "{{ S2_init[i, j] }}" }}, {nest("S1", "ij", "k")},
+        {nest("S2", "i", "jk")} ] }} }}'''.replace("\n        ", " "))
+    assert not families(made)
