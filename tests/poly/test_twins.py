@@ -85,7 +85,8 @@ BAND = '    schedule: "[{ S1[i] -> [(i)]; S2[i] -> [(i)] }]"\n    child:\n      
 def band(statement: str, *marks: str) -> str:
     """A filter of one statement with a band below marks."""
     above = "".join(f'mark: "{m}", child: {{ ' for m in marks)
-    return f'{{ filter: "{{ {statement}[i] }}", child: {{ {above}schedule: "[{{ {statement}[i] -> [(i)] }}]" }}{" }" * len(marks)} }}'
+    below = f'schedule: "[{{ {statement}[i] -> [(i)] }}]"'
+    return f'{{ filter: "{{ {statement}[i] }}", child: {{ {above}{below} }}{" }" * len(marks)} }}'
 
 
 def flat(*filters: str) -> str:
@@ -116,10 +117,10 @@ def test_marks_at_other_depths() -> None:
         above, below = bands
         return (f'{{ filter: "{{ {s}[i, j, k] }}", child: {{ mark: "{s}.a sequential", child: {{ {above}, '
                 f'child: {{ mark: "{s}.b parallel", child: {{ {below} }} }} }} }} }}')
+    domains = f"S1[i, j, k] : {domain}; S2[i, j, k] : {domain}; S2_init[i, j] : 0 <= i <= 5 and 0 <= j <= 7"
+    filters = ", ".join(['{ filter: "{ S2_init[i, j] }" }', nest("S1", "ij", "k"), nest("S2", "i", "jk")])
     made = polytc.lower("""def f(X[6,8,50]) -> (A, B) {
         A[i,j,k] = X[i,j,k]*2.0
         B[i,j] += X[i,j,k]
-    }""", TARGETS["avx2"], schedule=f'''{{ domain: "{{ S1[i, j, k] : {domain}; S2[i, j, k] : {domain}; S2_init[i, j] : 0 <= i <= 5
-        and 0 <= j <= 7 }}", child: {{ sequence: [ {{ filter: "{{ S2_init[i, j] }}" }}, {nest("S1", "ij", "k")},
-        {nest("S2", "i", "jk")} ] }} }}'''.replace("\n        ", " "))
+    }""", TARGETS["avx2"], schedule=f'{{ domain: "{{ {domains} }}", child: {{ sequence: [ {filters} ] }} }}')
     assert not families(made)
