@@ -64,8 +64,8 @@ class _Alone:
 @dataclass
 class _Visit:
     """rows: the instances of each statement and what each band around it makes of them, outermost first; sequences: children of
-    each sequence, None for one of several statements; places: how often each mark and name of a statement is there, as what users
-    write has some twice; divided: statements of which several filters of a node have instances."""
+    each sequence, None for one of several statements; places: how often each mark and each name of a statement is there, as
+    users may write one twice; divided: statements of which several filters of a node have instances."""
 
     rows: dict[str, list[str]]
     sequences: list[list[_Alone | None]] = field(default_factory=list)

@@ -113,8 +113,13 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
     if broken is not None:
         return Refusal("E701", broken)
     dependences = deps.all
+    depths = dict[str, int]()
     for node, kinds in marked_bands(schedule.tree):
         _known(node, kinds)
+        mark, depth = str(marks.of(node.parent())), node.get_schedule_depth()
+        if depths.setdefault(mark, depth) != depth:  # code generation finds the loops of a mark by its text
+            raise errors.fail("E702", f"two marks are `{mark}`, one {depths[mark]} loops deep and one {depth}",
+                              notes=["give the bands other names"])
         carried = legality.Carried(node, dependences, deps.accesses)
         for member, kind in enumerate(kinds):
             if kind in ("sequential", "unroll"):

@@ -109,18 +109,26 @@ def test_marks_of_one_name_and_divided_statements(schedule: str) -> None:
     np.testing.assert_array_equal(found, [x + 1, x * 2])
 
 
-def test_marks_at_other_depths() -> None:
-    domain = "0 <= i <= 5 and 0 <= j <= 7 and 0 <= k <= 49"
+def nest(s: str, outer: str, inner: str, mark: str) -> str:
+    """A filter of one statement with two bands, of these members each."""
+    above, below = (f'schedule: "[{", ".join(f"{{ {s}[i, j, k] -> [({i})] }}" for i in members)}]"' for members in (outer, inner))
+    return (f'{{ filter: "{{ {s}[i, j, k] }}", child: {{ mark: "{s}.a sequential", child: {{ {above}, '
+            f'child: {{ mark: "{mark} parallel", child: {{ {below} }} }} }} }} }}')
 
-    def nest(s: str, outer: str, inner: str) -> str:
-        bands = (f'schedule: "[{", ".join(f"{{ {s}[i, j, k] -> [({i})] }}" for i in members)}]"' for members in (outer, inner))
-        above, below = bands
-        return (f'{{ filter: "{{ {s}[i, j, k] }}", child: {{ mark: "{s}.a sequential", child: {{ {above}, '
-                f'child: {{ mark: "{s}.b parallel", child: {{ {below} }} }} }} }} }}')
+
+def two_nests(marks: tuple[str, str]) -> Lowered:
+    """One of which has one more member around the mark."""
+    domain = "0 <= i <= 5 and 0 <= j <= 7 and 0 <= k <= 49"
     domains = f"S1[i, j, k] : {domain}; S2[i, j, k] : {domain}; S2_init[i, j] : 0 <= i <= 5 and 0 <= j <= 7"
-    filters = ", ".join(['{ filter: "{ S2_init[i, j] }" }', nest("S1", "ij", "k"), nest("S2", "i", "jk")])
-    made = polytc.lower("""def f(X[6,8,50]) -> (A, B) {
+    filters = ", ".join(['{ filter: "{ S2_init[i, j] }" }', nest("S1", "ij", "k", marks[0]),
+                         nest("S2", "i", "jk", marks[1])])
+    return polytc.lower("""def f(X[6,8,50]) -> (A, B) {
         A[i,j,k] = X[i,j,k]*2.0
         B[i,j] += X[i,j,k]
     }""", TARGETS["avx2"], schedule=f'{{ domain: "{{ {domains} }}", child: {{ sequence: [ {filters} ] }} }}')
-    assert not families(made)
+
+
+def test_marks_at_other_depths() -> None:
+    assert not families(two_nests(("a", "b")))
+    with pytest.raises(polytc.CompileError, match="E702: two marks are `a parallel`, one 2 loops deep and one 1"):
+        two_nests(("a", "a"))
