@@ -111,7 +111,7 @@ def test_marks_of_one_name_and_divided_statements(schedule: str) -> None:
 
 def nest(s: str, outer: str, inner: str, mark: str) -> str:
     """A filter of one statement with two bands, of these members each."""
-    above, below = (f'schedule: "[{", ".join(f"{{ {s}[i, j, k] -> [({i})] }}" for i in members)}]"' for members in (outer, inner))
+    above, below = (f'schedule: "[{", ".join(f"{{ {s}[i, j, k] -> [({i})] }}" for i in band_)}]"' for band_ in (outer, inner))
     return (f'{{ filter: "{{ {s}[i, j, k] }}", child: {{ mark: "{s}.a sequential", child: {{ {above}, '
             f'child: {{ mark: "{mark} parallel", child: {{ {below} }} }} }} }} }}')
 
