@@ -113,13 +113,10 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
     if broken is not None:
         return Refusal("E701", broken)
     dependences = deps.all
-    depths = dict[str, int]()
+    met = dict[str, tuple[int, str]]()
     for node, kinds in marked_bands(schedule.tree):
         _known(node, kinds)
-        mark, depth = str(marks.of(node.parent())), node.get_schedule_depth()
-        if depths.setdefault(mark, depth) != depth:  # code generation finds the loops of a mark by its text
-            raise errors.fail("E702", f"two marks are `{mark}`, one {depths[mark]} loops deep and one {depth}",
-                              notes=["give the bands other names"])
+        _told_apart(node, kinds, met)
         carried = legality.Carried(node, dependences, deps.accesses)
         for member, kind in enumerate(kinds):
             if kind in ("sequential", "unroll"):
@@ -157,6 +154,15 @@ def _known(band: islpy.ScheduleNode, kinds: tuple[str, ...]) -> None:
     if strange or len(kinds) > band.band_n_member():
         raise errors.fail("E702", f"a mark gives the kinds {' '.join(kinds)} to a band of {band.band_n_member()} members",
                           notes=[f"the kinds are {', '.join(KINDS)}"])
+
+
+def _told_apart(band: islpy.ScheduleNode, kinds: tuple[str, ...], met: dict[str, tuple[int, str]]) -> None:
+    """Raises E702 if a mark stands at two depths, or above other loops over items: code generation finds these by its text.
+    met: mark -> its depth, and the band where items matter."""
+    mark = str(marks.of(band.parent()))
+    own = band.get_schedule_depth(), str(band.band_get_partial_schedule()) if any(k.startswith("thread") for k in kinds) else ""
+    if met.setdefault(mark, own) != own:
+        raise errors.fail("E702", f"two bands have the mark `{mark}`", notes=["give one of them another name"])
 
 
 def marked_bands(tree: islpy.Schedule) -> list[tuple[islpy.ScheduleNode, tuple[str, ...]]]:

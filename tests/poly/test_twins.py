@@ -130,5 +130,5 @@ def two_nests(marks: tuple[str, str]) -> Lowered:
 
 def test_marks_at_other_depths() -> None:
     assert not families(two_nests(("a", "b")))
-    with pytest.raises(polytc.CompileError, match="E702: two marks are `a parallel`, one 2 loops deep and one 1"):
+    with pytest.raises(polytc.CompileError, match="E702: two bands have the mark `a parallel`"):
         two_nests(("a", "a"))
