@@ -127,6 +127,13 @@ def formula(numbers: tuple[int, ...], points: Sequence[Mapping[str, int]]) -> in
     return _formula(numbers, _Samples(tuple(points), tuple(points[0])))
 
 
+def _titled(things: tuple[Any, ...]) -> str:
+    """What a part of a program has several of, for a message."""
+    names = [str(getattr(x, "name", x)) for x in things]
+    kind = type(things[0]).__name__.lower() + "s" if is_dataclass(things[0]) else "parts"
+    return f"{kind} ({', '.join(names)})"
+
+
 def _merged(things: tuple[Any, ...], samples: _Samples) -> Any:
     """Values of one kind from all samples as one."""
     first = things[0]
@@ -142,7 +149,7 @@ def _merged(things: tuple[Any, ...], samples: _Samples) -> Any:
         return _float_formula(things, samples)
     if isinstance(first, tuple):
         if any(len(x) != len(first) for x in things):
-            raise NotGeneral(f"the program has more or less of {first} for other sizes")
+            raise NotGeneral(f"the program has more or fewer {_titled(max(things, key=len))} for other sizes")
         return tuple(_merged(x, samples) for x in zip(*things, strict=True))
     assert is_dataclass(first), f"generalise: {first!r}"
     assert not isinstance(first, type), f"generalise: {first!r}"
