@@ -13,6 +13,7 @@ import polytc
 from polytc.arguments import check_machine
 from polytc.cli import options
 from polytc.cli.model import fixed_shapes, progress
+from polytc.cli.model_programs import refuse_for_models
 from polytc.codegen.target import Target
 from polytc.export import bundle, c_host, cuda, opencl
 from polytc.export.bundle import Bundle
@@ -42,8 +43,7 @@ def export(language: Language, what: Annotated[str, typer.Argument(
     """Write kernels as readable source with host code. No device is needed."""
     target = _target(language, machine)
     if what.endswith(".onnx"):
-        if typical:
-            raise typer.BadParameter("--typical is for one program")
+        refuse_for_models(None, None, None, None, typical=typical)
         made = _model(Path(what), target, name, options.shapes(shape), check_licence(algebra, fast))
     else:
         made = _program(what, target, name, check_licence(algebra, fast), shapes=options.open_shapes(shape),

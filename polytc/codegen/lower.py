@@ -126,6 +126,17 @@ def _formula(form: Affine | Atom) -> loops.Expr:
     return loops.binary("+", result, loops.const(form.constant)) if form.constant and terms else result
 
 
+def conjuncts(e: loops.Expr) -> tuple[loops.Expr, ...]:
+    """The conditions that all have to hold, in their order; of `conjunction`, what it was made of."""
+    match e:
+        case loops.Binary(op="&&"):
+            return (*conjuncts(e.a), *conjuncts(e.b))
+        case loops.Broadcast(a=loops.Binary(op="&&") as both):
+            return tuple(loops.Broadcast(c, e.lanes, e.dtype) for c in conjuncts(both))
+        case _:
+            return (e,)
+
+
 def conjunction(tests: Sequence[loops.Expr]) -> loops.Expr:
     """All tests at once; true if there is none."""
     result: loops.Expr = loops.Const(True, BOOL)

@@ -197,6 +197,14 @@ def expressions(s: loops.Stmt) -> tuple[loops.Expr, ...]:
             return ()
 
 
+def runs_once(s: loops.For) -> bool:
+    """Whether a loop has no more than one iteration for certain."""
+    match s.lower, s.upper:
+        case loops.Const(value=low), loops.Const(value=high):
+            return high - low <= s.step
+    return False
+
+
 def has_vectors(s: loops.Stmt) -> bool:
     """Does a statement, or one inside of it, compute with vectors?"""
     return any(e.lanes > 1 for x in walk_stmt(s) for top in expressions(x) for e in walk_expr(top))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.lower import conjunction
+from polytc.codegen.lower import conjunction, conjuncts
 from polytc.codegen.passes import simplify
 from polytc.program.scalars import I64
 
@@ -61,7 +61,7 @@ def _items(s: loops.For) -> loops.Stmt:
         chain.append(chain[-1].body)
     body, items = _narrow(chain[-1].body), {x.var for x in chain}
     fixed = all(isinstance(simplify.expr(e, {}), loops.Const) for x in chain for e in (x.lower, x.upper))
-    tests = _conjuncts(body.cond) if fixed and isinstance(body, loops.If) and body.orelse is None else []
+    tests = conjuncts(body.cond) if fixed and isinstance(body, loops.If) and body.orelse is None else ()
     outside = [t for t in tests if items.isdisjoint(traverse.variables(t)) and not traverse.loads(t)]
     if isinstance(body, loops.If) and outside:
         inside = [t for t in tests if t not in outside]
@@ -77,7 +77,7 @@ def _loop(s: loops.For) -> loops.Stmt:
     outside: list[loops.Expr] = []
     inside: list[loops.Expr] = []
     lower, upper = s.lower, s.upper
-    for test in _conjuncts(s.body.cond):
+    for test in conjuncts(s.body.cond):
         bound = _bound(test, s.var) if s.kind == "sequential" else None
         if _touches(s.body.then, test):
             inside.append(test)
@@ -94,10 +94,6 @@ def _loop(s: loops.For) -> loops.Stmt:
     if not intervals.always_runs(s) and any(traverse.loads(e) for e in (*outside, lower, upper)):
         outside.insert(0, loops.binary("<", s.lower, s.upper))
     return loops.If(conjunction(outside), narrowed) if outside else narrowed
-
-
-def _conjuncts(e: loops.Expr) -> list[loops.Expr]:
-    return _conjuncts(e.a) + _conjuncts(e.b) if isinstance(e, loops.Binary) and e.op == "&&" else [e]
 
 
 def _bound(test: loops.Expr, var: str) -> tuple[str, loops.Expr] | None:

@@ -65,8 +65,9 @@ def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
 
 def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """A loop, with what can be promoted around it alone, then in the regions inside: the region around touches it in other
-    ways, too, or the loop may not run, and then that is for the case that it does. One that runs once is none."""
-    repeats = s.kind == "sequential" and not _once(s) and not _shared(s)
+    ways, too, or the loop may not run, and then that is for the case that it does. One that runs once is none: passes
+    behind this one write its body alone."""
+    repeats = s.kind == "sequential" and not (_runs(s) and traverse.runs_once(s)) and not _shared(s)
     promoted, chosen = _chosen(s, facts, done, looped=True) if repeats else (s, frozenset[str]())
     if not chosen:
         return replace(s, body=_region(s.body, facts, done))
@@ -212,12 +213,6 @@ def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool
 def _runs(s: loops.For) -> bool:
     """Has a loop iterations for certain?"""
     return isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and s.lower.value < s.upper.value
-
-
-def _once(s: loops.For) -> bool:
-    """Has a loop one iteration for certain? Passes behind this one write its body alone."""
-    return isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and (
-        s.lower.value < s.upper.value <= s.lower.value + s.step)
 
 
 def _lanes(indices: tuple[loops.Expr, ...]) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.lower import conjunction
+from polytc.codegen.lower import conjunction, conjuncts
 from polytc.codegen.passes.analyses import work_estimate
 from polytc.machine import Machine
 from polytc.program.scalars import REDUCTIONS, identity
@@ -123,7 +123,7 @@ def _store(s: loops.Store, from_zero: frozenset[str]) -> _Part:
     if op == "+" and s.value.dtype.is_float and s.buffer.name not in from_zero:
         return _alone(s)
     shared, own = list[loops.Expr](), list[loops.Expr]()
-    for c in _conjuncts(choice.cond):
+    for c in conjuncts(choice.cond):
         scalar = traverse.repeated(c)
         (shared if scalar.lanes == 1 else own).append(c)
     if not shared:
@@ -147,17 +147,6 @@ def _combined(s: loops.Store) -> tuple[str, loops.Expr, loops.Select] | None:
         return None
     none = traverse.repeated(choice.b)
     return (op, before, choice) if isinstance(none, loops.Const) and none.value == identity(op, none.dtype) else None
-
-
-def _conjuncts(e: loops.Expr) -> tuple[loops.Expr, ...]:
-    """The conditions that all have to hold, in their order."""
-    match e:
-        case loops.Binary(op="&&"):
-            return (*_conjuncts(e.a), *_conjuncts(e.b))
-        case loops.Broadcast(a=loops.Binary(op="&&") as both):
-            return tuple(loops.Broadcast(c, e.lanes, e.dtype) for c in _conjuncts(both))
-        case _:
-            return (e,)
 
 
 def _invariant(part: _Part, var: str | None) -> bool:

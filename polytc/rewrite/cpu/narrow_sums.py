@@ -19,7 +19,7 @@ from math import prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.names import Names, initialisation
-from polytc.program.scalars import I32, I64, U64, DType
+from polytc.program.scalars import I32, I64, U64, DType, identity
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices
 
@@ -114,7 +114,8 @@ def _of_parts(e: pr.Expr) -> _Term | None:
         case pr.Const(value=int(n)):
             return _Term(pr.Const(n, I32), n, n)
         case pr.Cast(a=a) if _small(a.dtype) and not any(map(_wide, _computed(a))):
-            return _Term(pr.Cast(a, I32) if a.dtype != I32 else a, *_ends(a.dtype))
+            low, high = (int(identity(op, a.dtype)) for op in ("max", "min"))
+            return _Term(pr.Cast(a, I32) if a.dtype != I32 else a, low, high)
         case pr.Select(cond=cond, a=a, b=b) if not any(map(_wide, _computed(cond))):
             x, y = _narrow(a), _narrow(b)
             if x is None or y is None:
@@ -142,16 +143,6 @@ def _combined(op: str, x: _Term, y: _Term) -> _Term:
 def _small(dtype: DType) -> bool:
     """Numbers that I32 holds."""
     return dtype.kind == "b" or dtype.kind in "iu" and dtype.bits < 32 or dtype == I32
-
-
-def _ends(dtype: DType) -> tuple[int, int]:
-    match dtype.kind:
-        case "b":
-            return 0, 1
-        case "u":
-            return 0, (1 << dtype.bits) - 1
-        case _:
-            return -(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1
 
 
 def _computed(e: pr.Expr) -> Iterator[pr.Expr]:

@@ -69,16 +69,8 @@ def needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
     return [b for n, b in buffers.items() if n in body.pointers], [n for n in names if n in body.values]
 
 
-def runs_once(s: loops.For) -> bool:
-    """Whether a loop has no more than one iteration for certain; a loop inside of it may be the parallel one then."""
-    match s.lower, s.upper:
-        case loops.Const(value=low), loops.Const(value=high):
-            return high - low <= s.step
-    return False
-
-
 def are_launches(s: loops.Stmt) -> bool:
     """Are all statements parallel loops, each of which becomes functions of its own?"""
     if isinstance(s, loops.Block):
         return all(map(are_launches, s.stmts))
-    return isinstance(s, loops.For) and s.kind == "parallel" and not runs_once(s)
+    return isinstance(s, loops.For) and s.kind == "parallel" and not traverse.runs_once(s)

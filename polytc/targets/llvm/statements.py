@@ -96,9 +96,9 @@ class Writer:
         match s:
             case _ if self.team is not None and thread_teams.region(self, self.team, s):
                 pass
-            case loops.For(kind="parallel") if not self.parallel and not bodies.runs_once(s):
+            case loops.For(kind="parallel") if not self.parallel and not traverse.runs_once(s):
                 self._parallel(s)
-            case loops.For() if not self.parallel and self.team is None and thread_teams.is_team(s) and not bodies.runs_once(s):
+            case loops.For() if self._begins_team(s):
                 self._team(s)
             case loops.For(kind="unroll"):
                 self._copies(s)
@@ -247,7 +247,7 @@ class Writer:
     def _together(self, run: tuple[loops.Stmt, ...]) -> None:
         """A statement, or parallel loops that never meet as one region: the iterations of one follow those of another, and are
         divided by what they weigh."""
-        members = [s for s in run if isinstance(s, loops.For) and not bodies.runs_once(s)] if len(run) > 1 else []
+        members = [s for s in run if isinstance(s, loops.For) and not traverse.runs_once(s)] if len(run) > 1 else []
         if len(members) < len(run):
             for s in run:
                 self.statement(s)
@@ -349,6 +349,9 @@ class Writer:
         return body
 
     # ---- parallel loops inside sequential ones
+
+    def _begins_team(self, s: loops.For) -> bool:
+        return not self.parallel and self.team is None and thread_teams.is_team(s) and not traverse.runs_once(s)
 
     def _team(self, s: loops.For) -> None:
         """Outline the sequential loop, and have all threads run it."""
