@@ -5,7 +5,7 @@ import pytest
 import polytc
 from polytc.machine import AVX2, AVX512, Cache
 from polytc.rewrite import table
-from polytc.rewrite.cpu.cache_sets import resident_lines
+from polytc.schedule.cost.strips import resident_lines
 
 
 def lines_that_stay(cache: Cache, stride: int, rows: int, row: int) -> int:
