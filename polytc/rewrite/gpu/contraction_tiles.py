@@ -63,7 +63,7 @@ class Blocking:
 class _Scene:
     """What tiles are chosen for. rows, lanes: see Blocking; reads: the subscripts of each operand, and bytes of an element;
     names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
-    the reduced indices; longest: the one with most."""
+    the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most."""
 
     machine: Machine
     rows: tuple[int, ...]
@@ -206,7 +206,7 @@ def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None
     names = [row[at] for row in group.rows]
     alike = [tuple(r for r in range(len(names)) if _use(accesses, names[r]) == _use(accesses, i)) for i in names]
     large = [r for r, rows in enumerate(alike) if prod(group.extents[n] for n in rows) >= SMALL and group.extents[r] > 1]
-    reduced = {i: s.extents[i] for i in reduced_indices(s)}
+    reduced = {i: s.extents[i] for i in reduced_indices(s) if not _is_far(s, i)}
     if len(large) < 2 or prod(reduced.values()) < SMALL:
         return None
     x = max(large, key=lambda r: (vector_score(accesses, names[r]), r))
@@ -224,6 +224,12 @@ def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None
                        for r in pr.reads(s))
     longest = max(reduced, key=lambda i: (reduced[i], i))
     return _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
+
+
+def _is_far(s: pr.Statement, index: str) -> bool:
+    """Do reads walk farther in a step of the index than a copy reaches, as from one turn of a group to the next?"""
+    forms = (linear(sub) for r in pr.reads(s) for sub in r.subscripts)
+    return any(abs(f.coefficient(index)) > WINDOW for f in forms if f is not None)
 
 
 def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:

@@ -5,7 +5,7 @@
         s[0] += s_parts[k_part]
 
 Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
-group g of G the elements 256*g + 256*G*t + c of each turn t.
+group g of G the elements 256*g + 256*G*t + c of each turn t, of contractions 16*g + 16*G*t + c.
 
 Contractions with few tiles are divided along their reduction in the same way, where it has steps enough:
 
@@ -53,6 +53,9 @@ MOST = 1 << 16
 """Parts of an index of an open size at most."""
 PARTS = 256
 """Partial results of one element of a contraction at most: few items add them up."""
+BESIDE = 4
+"""Elements of a contraction's operands for each of its partial results at least, where the number of results stays open: others
+than the typical sizes may have as many results as there are terms, and then get the time and memory of the parts for nothing."""
 AHEAD = 4
 """Loads of an item that are under way at once."""
 
@@ -125,17 +128,18 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     if not reduced:
         return None
     if _has_tiles(s):
-        return _of_contraction(program, s, reduced, prod(results), machine)
+        return _of_contraction(program, s, reduced, open_, machine)
     walked = fastest_index(program, s, {i: r.extent for i, r in reduced.items()})
     groups = prod(results) if walked in reduced else -(-prod(results) // COLUMNS)
     count = -(-machine.costs.groups.per_unit * machine.cores // groups)
-    if count < 2 or groups >= MINIMAL_PARALLELISM and open_:
+    if count < 2:
         return None
     elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
-    wanted = count if open_ & reduced.keys() else min(count, elements // _piece(groups, machine))
+    any_size = groups < MINIMAL_PARALLELISM and open_ & reduced.keys()  # of which most may be much longer than typical ones
+    wanted = count if any_size else min(count, elements // _piece(groups, machine))
     outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
     index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
-    count = count if index.index in open_ else min(wanted, index.extent // 2)
+    count = wanted if index.index in open_ else min(wanted, index.extent // 2)
     return parts(program, s, index.index, count) if count > 1 else None
 
 
@@ -175,8 +179,8 @@ def _divisible(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[st
     at = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
     if own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
         return {}
-    fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
-    return reduced if fixed or not _has_tiles(s) else {}
+    plain = not s.where and not program.tensor(s.target).dtype.is_half
+    return reduced if plain or not _has_tiles(s) else {}
 
 
 def _has_tiles(s: pr.Statement) -> bool:
@@ -185,12 +189,15 @@ def _has_tiles(s: pr.Statement) -> bool:
     return is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL
 
 
-def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.Range], results: int, machine: Machine
+def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.Range], open_: set[str], machine: Machine
                     ) -> Parts | None:
     """Along the longest reduced index in parts of whole steps, as many as are estimated to take least, equal ones where about
     as many are. Few terms of an accumulator are right for its digits, too: see rewrite.long_sums."""
     groups, longest = machine.costs.groups, max(reduced.values(), key=lambda r: r.extent)
+    results = prod(s.extents[i] for i in coincident_indices(s))
     most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // DEPTHS[0])
+    if open_ - reduced.keys():
+        most = min(most, sum(program.tensor(r.tensor).size for r in pr.reads(s)) // (BESIDE * results))
     wanted = groups.per_unit * machine.cores * TILE // results
     if min(most, wanted) < 2:
         return None
