@@ -105,7 +105,7 @@ STEPS: tuple[Step, ...] = (
     Step("guards", "guards that never act go", unconditional(pad.drop_guards), needs=(STRAIGHT,), open_sizes=True),
     Step("scan", "prefix reductions become scans", unconditional(scan.simplify_prefixes), needs=(STRAIGHT,), open_sizes=True),
     Step("parallel_scans", "long scans are made in blocks, which threads and work-items share", parallel_scans.split,
-         parallel_scans.decide, choice=parallel_scans.Blocks, fits=parallel_scans.fits,
+         parallel_scans.decide, open_sizes=True, choice=parallel_scans.Blocks, fits=parallel_scans.fits,
          options=independent(parallel_scans.options)),
     Step("pad", "guarded reads become reads of padded copies", unconditional(pad.materialise), kinds=CPU, needs=(STRAIGHT,),
          open_sizes=True),
