@@ -73,10 +73,10 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine) -> tuple[str,
 
 
 def gathered(program: pr.Program, s: pr.Statement) -> int:
-    """The longest dimension of the target whose place memory decides."""
+    """The dimension of the target whose place memory decides, the longest one of the typical sizes."""
     shape = program.tensor(s.target).shape
     places = [d for d, sub in enumerate(s.subscripts) if any(isinstance(e, pr.Read) for e in pr.walk(sub))]
-    return max(places, key=lambda d: (shape[d], -d))
+    return max(places, key=lambda d: (int(shape[d]), -d))
 
 
 def made(program: pr.Program, s: pr.Statement, index: str, parts: int, ranges: int, names: Names
@@ -85,7 +85,7 @@ def made(program: pr.Program, s: pr.Statement, index: str, parts: int, ranges: i
     of the index and of the target there are, 1 for all of it; an assignment, the last of which counts, has one part."""
     assert s.op is not None or parts == 1, "scattered parts: an assignment in parts"
     target, r, d = program.tensor(s.target), s.by_index[index], gathered(program, s)
-    size = 1 << (-(-target.shape[d] // ranges)).bit_length() - 1 if ranges > 1 else target.shape[d]
+    size = 1 << (-(-int(target.shape[d]) // ranges)).bit_length() - 1 if ranges > 1 else target.shape[d]
     part = pr.Range(names.index(f"{index}_part"), 0, parts)
     mine = pr.Range(names.index(f"{s.target}_range"), 0, -(-target.shape[d] // size))
     at = pr.Range(names.index(f"{index}_at"), 0, -(-r.extent // parts))

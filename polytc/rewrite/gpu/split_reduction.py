@@ -83,7 +83,7 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
     run: list[pr.Statement] = []
     typical = numeric(program)
     for s in program.statements:
-        found = decide(typical, typical.statement(s.name), _open(s)) if not _many_copies(program, s) else None
+        found = decide(typical, typical.statement(s.name), _open(s))
         while found is not None:
             scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
             tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \
@@ -101,11 +101,6 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
 
 def _open(s: pr.Statement) -> set[str]:
     return {r.index for r in s.ranges if isinstance(r.extent, Size)}
-
-
-def _many_copies(program: pr.Program, s: pr.Statement) -> bool:
-    """Is the target of a scattered update of an open size? As many copies as pay for the typical one may not find room then."""
-    return pr.scatters(s) and any(isinstance(n, Size) for n in program.tensor(s.target).shape)
 
 
 def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
