@@ -353,7 +353,9 @@ def _build(lowered: Lowered, key: str | None, once: Sequence[Future[Binary]] = (
 
 def described(of: Lowered) -> dict[str, str]:
     """What code of open sizes says of them, see runtime.sized; nothing for other code."""
-    return sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten)) if of.program.sizes else {}
+    if not of.program.sizes:
+        return {}
+    return sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten), of.loops.scratch)
 
 
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None, by: decisions.Record | None) -> Rewritten:

@@ -12,8 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polytc
-from polytc import compiler
+from polytc import compiler, symbolic
+from polytc.codegen.target import Executable
+from polytc.machine import DEVICES
 from polytc.program import extents
+from polytc.program.program import Program
+from polytc.stages import build
+from polytc.targets.opencl.target import OpenCLTarget
 
 Shape = tuple[int | str, ...]
 
@@ -352,3 +357,16 @@ def test_results_go_where_out_says() -> None:
         a, out = np.random.default_rng(m).random((m, n), dtype=np.float32), np.zeros((n, m), np.float32)
         assert op(a, out=out) is out
         np.testing.assert_array_equal(out, a.T)
+
+
+def test_a_kernel_that_would_take_much_more_memory_for_other_sizes_is_not_taken_for_them() -> None:
+    """Copies of a histogram, as many as pay for a small one; nothing runs."""
+    text, target = "def f(i32[n] X, f32[m] z) -> (f32[m] H) { H[X[i]] += z[0] }", OpenCLTarget(DEVICES["nvidia-sm90"])
+    sizes, made = symbolic.OpenSizes(symbolic.declared(text, None, {}, True), {"n": 1_000_000, "m": 256}, {}), list[int]()
+
+    def compiled(program: Program) -> Executable:
+        made.append(program.tensor("z").size)
+        return compiler.compile_program(program, target)
+    for n, m in ((1000, 5), (100_000, 256), (3000, 3000), (200_000, 3_000_000), (200_000, 3_100_000), (10, 1)):
+        sizes.load(build(text, {"X": (n,), "z": (m,)}, {}), lambda shapes: build(text, shapes, {}), compiled)
+    assert made == [256, 3_000_000]

@@ -87,7 +87,7 @@ def made(program: pr.Program, s: pr.Statement, index: str, parts: int, ranges: i
     target, r, d = program.tensor(s.target), s.by_index[index], gathered(program, s)
     size = 1 << (-(-int(target.shape[d]) // ranges)).bit_length() - 1 if ranges > 1 else target.shape[d]
     part = pr.Range(names.index(f"{index}_part"), 0, parts)
-    mine = pr.Range(names.index(f"{s.target}_range"), 0, -(-target.shape[d] // size))
+    mine = pr.Range(names.index(f"{s.target}_range"), 0, -(-target.shape[d] // size) if ranges > 1 else 1)
     at = pr.Range(names.index(f"{index}_at"), 0, -(-r.extent // parts))
     outer = (*((part,) if parts > 1 else ()), *((mine,) if ranges > 1 else ()))
     name, label = (names.label(f"{base}_parts") for base in (s.target, s.name))
