@@ -54,8 +54,8 @@ MOST = 1 << 16
 PARTS = 256
 """Partial results of one element of a contraction at most: few items add them up."""
 BESIDE = 4
-"""Elements of a contraction's operands for each of its partial results at least, where the number of results stays open: others
-than the typical sizes may have as many results as there are terms, and then get the time and memory of the parts for nothing."""
+"""Elements of a contraction's operands for each of its partial results at least, where the number of results stays open: for
+other sizes there may be as many results as terms, and the parts cost time and memory for nothing."""
 AHEAD = 4
 """Loads of an item that are under way at once."""
 

@@ -189,7 +189,8 @@ def test_a_target_of_an_open_size(name: str, k: int, targets: tuple[str, ...]) -
     for sizes in ({"n": 1, "k": 1, "m": 1}, {"n": 700, "k": 3, "m": 2}, {"n": 301, "k": 4099, "m": 3}):
         sizes = {n: sizes[n] for n in program.sizes}
         one = specialised(program, sizes)
-        arrays = {n: rng.integers(-1, sizes["k"] + 2, one.tensor(n).shape).astype(one.tensor(n).dtype.numpy) for n in one.inputs}
+        end = sizes["k"] + 2
+        arrays = {n: rng.integers(-1, end, one.tensor(n).shape).astype(one.tensor(n).dtype.numpy) for n in one.inputs}
         found, expected = ({n: np.zeros(one.tensor(n).shape, one.tensor(n).dtype.numpy) for n in one.outputs} |
                            {n: a.copy() for n, a in arrays.items()} for _ in range(2))
         sized(executable, compiler.options(executable), sizes).run([found[n] for n in one.arrays])
