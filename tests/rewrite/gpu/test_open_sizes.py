@@ -124,6 +124,8 @@ SPLIT = {
     "means of squares": (Case("y[a,i] += x[a,i,j]*x[a,i,j]", {"x": ("M", 2, "K")}), WIDE, 2),
     "softmax": (CASES["softmax"], {"M": 32, "K": 100_000}, 6),
     "columns": (CASES["columns"], {"M": 100_000, "K": 2048}, 2),
+    "channels": (Case("m[c] += X[n,c,h,w]", {"X": ("G", 64, "H", "L")}), {"G": 32, "H": 56, "L": 56}, 2),
+    "everything in three loops": (Case("s += X[i,j,k]", {"X": ("M", "N", "K")}), {"M": 100, "N": 100, "K": 100}, 2),
     "turned": (Case("C[i,j] += A[k,i]*B[k,j]", {"A": ("K", 128), "B": ("K", 96)}), {"K": 100_000}, 2),
     "few tiles": (CASES["a matmul"], {"M": 128, "N": 256, "K": 100_000}, 2),
     "few tiles, the last one": (Case("C[i,j] max= A[i,k]*B[k,j]", {"A": (64, "K"), "B": ("K", 64)}), {"K": 50_000}, 2),
