@@ -227,9 +227,10 @@ def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None
 
 
 def _is_far(s: pr.Statement, index: str) -> bool:
-    """Do reads walk farther in a step of the index than a copy reaches, as from one turn of a group to the next?"""
+    """Are steps of an index of open extent so far apart in what is read that a copy of several is mostly of what lies between,
+    as from one turn of a group to the next (rewrite.gpu.split_reduction)?"""
     forms = (linear(sub) for r in pr.reads(s) for sub in r.subscripts)
-    return any(abs(f.coefficient(index)) > WINDOW for f in forms if f is not None)
+    return s.by_index[index].typical and any(abs(f.coefficient(index)) > SMALL for f in forms if f is not None)
 
 
 def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:

@@ -160,7 +160,7 @@ def parts(program: pr.Program, s: pr.Statement, index: str, count: int) -> Parts
     if pr.scatters(s):
         return Parts(index, count, 1, True)
     if _has_tiles(s):
-        return Parts(index, count, DEPTHS[0], True)
+        return Parts(index, count, _steps(s, index), True)
     reduced = {i: s.extents[i] for i in reduced_indices(s)}
     walked = fastest_index(program, s, reduced)
     each = 1 if walked in reduced and index != walked else MAX_WORK_GROUP * ELEMENTS_PER_ITEM
@@ -188,9 +188,10 @@ def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.
                     ) -> Parts | None:
     """Along the longest reduced index in parts of whole steps, as many as are estimated to take least, equal ones where about
     as many are. Few terms of an accumulator are right for its digits, too: see rewrite.long_sums."""
-    groups, longest = machine.costs.groups, max(reduced.values(), key=lambda r: r.extent)
-    results = prod(s.extents[i] for i in coincident_indices(s))
-    most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // DEPTHS[0])
+    walked, groups = fastest_index(program, s, {i: r.extent for i, r in reduced.items()}), machine.costs.groups
+    longest = max(reduced.values(), key=lambda r: (r.index != walked or _steps(s, r.index) > 1, r.extent))
+    results, step = prod(s.extents[i] for i in coincident_indices(s)), _steps(s, longest.index)
+    most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // step)
     if open_ - reduced.keys():
         most = min(most, sum(program.tensor(r.tensor).size for r in pr.reads(s)) // (BESIDE * results))
     wanted = groups.per_unit * machine.cores * TILE // results
@@ -200,12 +201,19 @@ def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.
     if cost is None:
         return None
     counts = [n for k in range(PARTS.bit_length()) for n in (1 << k, 3 << k) if n <= most]
-    each = {n: -(-longest.extent // (n * DEPTHS[0])) * DEPTHS[0] if n > 1 else longest.extent for n in counts}
+    each = {n: -(-longest.extent // (n * step)) * step if n > 1 else longest.extent for n in counts}
     best = min(sorted(counts), key=lambda n: cost(n) * n * each[n] / longest.extent + (
         groups.second + groups.partial * n * results / machine.cores) * (n > 1))
-    equal = [n for n in range(-(-best * 7 // 8), min(most, best * 9 // 8) + 1) if longest.extent % (n * DEPTHS[0]) == 0]
+    equal = [n for n in range(-(-best * 7 // 8), min(most, best * 9 // 8) + 1) if longest.extent % (n * step) == 0]
     best = max(equal, default=best)
-    return Parts(longest.index, best, DEPTHS[0], True) if best > 1 else None
+    return Parts(longest.index, best, step, True) if best > 1 else None
+
+
+def _steps(s: pr.Statement, index: str) -> int:
+    """Iterations of an index that a group of a contraction takes at once: whole steps of its tiles; single ones of an open size
+    where another index has these steps."""
+    others = (s.extents[i] for i in reduced_indices(s) if i != index)
+    return 1 if s.by_index[index].typical and max(others, default=0) >= DEPTHS[0] else DEPTHS[0]
 
 
 def _parts(program: pr.Program, s: pr.Statement, by: Parts, names: Names
