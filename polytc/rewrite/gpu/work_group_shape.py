@@ -57,7 +57,8 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
         size = _items_for(found.extent, most)
         beside = 1 if found.row is None else min(most // size, _power(group.extents[found.row]))
         if found.long:
-            beside = min(beside, _power(prod(group.extents) // (machine.costs.groups.per_unit * machine.cores)))
+            most_beside = max(1, prod(group.extents) // (machine.costs.groups.per_unit * machine.cores))
+            beside = min(beside, 1 << most_beside.bit_length() - 1)
     else:
         if found.extent < 2 * MIN_ITERATIONS or prod(group.extents) >= machine.costs.groups.per_unit * machine.cores * most:
             return None
