@@ -6,9 +6,8 @@
     O[m,h,w] += W[m,c]*X[c,h,w]                         with W[8,8], X[8,7,9]
     ->  O[m,h_w] += W[m,c]*X[c,h_w]
 
-Tensors change shape, not memory: the caller's arrays are viewed in the new shape. One of the two extents may be open, as a batch
-is, whose images have one index then. A statement that only fills a temporary for
-reductions keeps its own indices, and writes where they say:
+Tensors change shape, not memory: the caller's arrays are viewed in the new shape. One of the two extents may be open, as that of
+a batch. A statement that only fills a temporary for reductions keeps its own indices, and writes where they say:
 
     P[c,h,w] = X[c,2*h,2*w];  O[m,h,w] += W[m,c]*P[c,h,w]          with W[8,8], X[8,14,18]
     ->  P[c, h*9 + w] = X[c,2*h,2*w];  O[m,h_w] += W[m,c]*P[c,h_w]
@@ -89,8 +88,8 @@ def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
             a, b = names[d], names[d + 1]
             if a is None or b is None or a == b or a not in ranges or b not in ranges or {a, b} & used_elsewhere:
                 continue
-            whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1])
-            if whole and t.lower[d:d + 2] == (0, 0) and not may_be_less(ranges[a].lower, 0) and not _both_open(t.shape[d:d + 2]):
+            whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1]) and not _both_open(t.shape[d:d + 2])
+            if whole and t.lower[d:d + 2] == (0, 0) and not may_be_less(ranges[a].lower, 0):
                 found.add((a, b))
     return found
 
