@@ -6,8 +6,8 @@
     O[m,h,w] += W[m,c]*X[c,h,w]                         with W[8,8], X[8,7,9]
     ->  O[m,h_w] += W[m,c]*X[c,h_w]
 
-Tensors change shape, not memory: the caller's arrays are viewed in the new shape. One of the two extents may be open, as that of
-a batch. A statement that only fills a temporary for reductions keeps its own indices, and writes where they say:
+Tensors change shape, not memory: the caller's arrays are viewed in the new shape. One of the two extents may be open. A
+statement that only fills a temporary for reductions keeps its own indices, and writes where they say:
 
     P[c,h,w] = X[c,2*h,2*w];  O[m,h,w] += W[m,c]*P[c,h,w]          with W[8,8], X[8,14,18]
     ->  P[c, h*9 + w] = X[c,2*h,2*w];  O[m,h_w] += W[m,c]*P[c,h_w]
