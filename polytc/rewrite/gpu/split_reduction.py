@@ -122,7 +122,7 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
         return None
-    if _has_tiles(s):
+    if _has_tiles(program, s):
         return _of_contraction(program, s, reduced, open_, machine)
     walked = fastest_index(program, s, {i: r.extent for i, r in reduced.items()})
     groups = prod(results) if walked in reduced else -(-prod(results) // COLUMNS)
@@ -159,7 +159,7 @@ def parts(program: pr.Program, s: pr.Statement, index: str, count: int) -> Parts
     """So many parts along an index."""
     if pr.scatters(s):
         return Parts(index, count, 1, True)
-    if _has_tiles(s):
+    if _has_tiles(program, s):
         return Parts(index, count, _steps(s, index), True)
     reduced = {i: s.extents[i] for i in reduced_indices(s)}
     walked = fastest_index(program, s, reduced)
@@ -175,13 +175,14 @@ def _divisible(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[st
     if own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
         return {}
     plain = not s.where and not program.tensor(s.target).dtype.is_half
-    return reduced if plain or not _has_tiles(s) else {}
+    return reduced if plain or not _has_tiles(program, s) else {}
 
 
-def _has_tiles(s: pr.Statement) -> bool:
+def _has_tiles(program: pr.Program, s: pr.Statement) -> bool:
     """Is it a contraction whose results are divided in tiles?"""
     results = [s.extents[i] for i in coincident_indices(s)]
-    return is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL
+    large = prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL
+    return large and is_contraction(s) and bool(contraction_tiles.axes(program, single((s,))))
 
 
 def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.Range], open_: set[str], machine: Machine

@@ -126,6 +126,9 @@ SPLIT = {
     "columns": (CASES["columns"], {"M": 100_000, "K": 2048}, 2),
     "channels": (Case("m[c] += X[n,c,h,w]", {"X": ("G", 64, "H", "L")}), {"G": 32, "H": 56, "L": 56}, 2),
     "everything in three loops": (Case("s += X[i,j,k]", {"X": ("M", "N", "K")}), {"M": 100, "N": 100, "K": 100}, 2),
+    "a query": (Case("O[h,d] += E[h,j]*V[h,j,d]", {"E": (8, "K"), "V": (8, "K", 64)}), {"K": 16_000}, 2),
+    "a gradient of weights": (Case("W[m,c,r] += (I[n,c,h+r-1,w] else 0)*D[n,m,h,w] where r in 0:3",
+                                   {"I": ("G", 8, "H", "L"), "D": ("G", 16, "H", "L")}), {"G": 8, "H": 64, "L": 64}, 2),
     "turned": (Case("C[i,j] += A[k,i]*B[k,j]", {"A": ("K", 128), "B": ("K", 96)}), {"K": 100_000}, 2),
     "few tiles": (CASES["a matmul"], {"M": 128, "N": 256, "K": 100_000}, 2),
     "few tiles, the last one": (Case("C[i,j] max= A[i,k]*B[k,j]", {"A": (64, "K"), "B": ("K", 64)}), {"K": 50_000}, 2),
@@ -147,7 +150,7 @@ def test_groups_divide_reductions_with_few_results(name: str, targets: tuple[str
     if "opencl" not in targets:
         return
     executable, rng = compiler.compile_program(low.program, sm90), np.random.default_rng(5)
-    for sizes in [*SIZES[:3], {"M": 2, "K": 4007, "N": 3, "G": 1}]:
+    for sizes in [*SIZES[:3], {"M": 2, "K": 4007, "N": 3, "G": 1, "H": 70, "L": 65}]:
         sizes = {n: sizes[n] for n in low.program.sizes}
         program = specialised(low.program, sizes)
         arrays = {n: rng.integers(-3, 4, program.tensor(n).shape).astype("f4") for n in program.inputs}
