@@ -6,9 +6,10 @@
 
 Instances that memory may let meet are one item's, whose copy of the target nobody else touches: no update is atomic, so that
 results do not vary, of floats either, and every dependence is proved as ever. Neighbouring items read neighbouring elements.
-No more copies are made than there is to scatter. Where few or none are left, as of the gradient of an embedding, items also
-divide the target: each goes through all that is scattered, and keeps what falls into its range, in the order of the text; so
-they do for assignments, of which the last one counts.
+No more copies are made than there is to scatter; of open sizes the typical ones tell, and calls for which the copies would be
+far too large get code of their own (polytc.symbolic). Where few or none are left, as of the gradient of an embedding, items
+also divide the target: each goes through all that is scattered, and keeps what falls into its range, in the order of the text;
+so they do for assignments, of which the last one counts.
 
     D[x[i],j] += G[i,j] -> (f32[3000,64] D)             with i64 x[4000], G[4000,64] on gpu
     ->  D_parts[D_range, x[i] - 2*D_range, j] += G[i,j]

@@ -119,7 +119,7 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     if pr.scatters(s):
         found = scattered_parts.choose(program, s, machine)
         return Parts(found[0], found[1], 1, True, found[2]) if found is not None else None
-    reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
+    reduced, results = _divisible(program, s), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
         return None
     if _has_tiles(program, s):
@@ -151,7 +151,7 @@ def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, 
     if pr.scatters(s):
         divisible = scattered_parts.divisible(program, s).items()
         return {i: r.extent // 2 if s.op is not None else 1 for i, r in divisible if r.extent > 3}
-    most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s, open_).items()}
+    most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s).items()}
     return {i: n for i, n in most.items() if n > 1}
 
 
@@ -167,7 +167,7 @@ def parts(program: pr.Program, s: pr.Statement, index: str, count: int) -> Parts
     return Parts(index, count, each, walked not in reduced)
 
 
-def _divisible(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, pr.Range]:
+def _divisible(program: pr.Program, s: pr.Statement) -> dict[str, pr.Range]:
     """The ranges that a statement reduces over, if groups can divide them."""
     reduced = {i: s.by_index[i] for i in reduced_indices(s)}
     own = any(r.tensor == s.target for r in pr.reads(s))
