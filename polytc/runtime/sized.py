@@ -57,6 +57,11 @@ def room(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
     return sum(DTYPES[dtype].bytes * _product(shape, sizes) for dtype, shape in json.loads(options.get("temporaries", "[]")))
 
 
+def longest(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
+    """Elements of the largest temporary of the code for these sizes. options: of its binary."""
+    return max((_product(shape, sizes) for _, shape in json.loads(options.get("temporaries", "[]"))), default=0)
+
+
 def _product(extents: Sequence[Any], sizes: Mapping[str, int]) -> int:
     """The product of extents as `described` keeps them, for given sizes."""
     from polytc.program.sizes import at, from_data
