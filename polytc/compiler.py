@@ -125,9 +125,9 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     if given is not None:
         record.check(given, to.machine)
     _stage("program", program.name, {}, lambda: program)
-    made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, request, given))
-    made = _stage("bounds", program.name, seconds, lambda: _bounded(as_real(program), made))
     try:
+        made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, request, given))
+        made = _stage("bounds", program.name, seconds, lambda: _bounded(as_real(program), made))
         before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
         if before is not None and early is not None:
             early(before)
@@ -353,7 +353,9 @@ def _build(lowered: Lowered, key: str | None, once: Sequence[Future[Binary]] = (
 
 def described(of: Lowered) -> dict[str, str]:
     """What code of open sizes says of them, see runtime.sized; nothing for other code."""
-    return sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten)) if of.program.sizes else {}
+    if not of.program.sizes:
+        return {}
+    return sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten), of.loops.scratch)
 
 
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None, by: decisions.Record | None) -> Rewritten:

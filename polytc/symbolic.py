@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -20,9 +21,10 @@ from polytc.lang.typing.declare import evaluate_size
 from polytc.options import check_typical
 from polytc.program.generalise import NotGeneral, agrees, generalise
 from polytc.program.program import Program
+from polytc.program.sizes import representatives, specialised
 from polytc.rewrite.long_sums import LIMIT
 from polytc.runtime.arrays import argument_error
-from polytc.runtime.sized import sized, terms
+from polytc.runtime.sized import longest, room, sized, terms
 
 errors.register(E412="sizes cannot stay open")
 
@@ -41,6 +43,11 @@ SMALLEST_TYPICAL = 48
 KERNELS = 8
 """Kernels for all sizes that an Op makes at most, for types and for sizes that are special."""
 
+ROOM = 1 << 28
+"""Bytes of temporaries that a kernel for all sizes may take for any."""
+
+MORE = 4
+"""Beyond that, how many times as large, beside the arrays, temporaries may be as for the typical sizes."""
 
 _NOWHERE = Span(0, 0, 1, 1)
 
@@ -123,7 +130,8 @@ class OpenSizes:
     def load(self, program: Program, build: Callable[[dict[str, tuple[int, ...]]], Program],
              compiled: Callable[[Program], Executable]) -> Executable:
         """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program. No kernel
-        runs whose accumulators would add up too many terms for these sizes (rewrite.long_sums)."""
+        runs whose accumulators would add up too many terms for these sizes (rewrite.long_sums), whose temporaries would be too
+        long, or that would take much more memory than one made for them."""
         sizes = self.sizes({n: program.tensor(n).shape for n in self.dims})
         if 0 in sizes.values():  # what kernels for all sizes know of them is that they are 1 at least
             return compiled(program)
@@ -131,14 +139,15 @@ class OpenSizes:
         for k in agreeing:
             if _too_large(program, k.options):
                 return compiled(program)
-            if terms(k.options, sizes) <= LIMIT:
+            if _is_right(k.options, sizes) and _has_room(k, program, sizes):
                 return sized(k.executable, k.options, sizes)
-        base = {n: max(v, SMALLEST_TYPICAL) for n, v in sizes.items()} | ({} if agreeing else self.typical)
+        larger = {n: max(v, SMALLEST_TYPICAL) for n, v in sizes.items()}
+        first, second = (sizes, larger) if agreeing else (larger | self.typical, sizes)  # a larger one may not be right either
         if len(self._kernels) < KERNELS:
-            general = self._try(build, base, program, sizes) or self._try(build, sizes, program, sizes)
+            general = self._try(build, first, program, sizes) or self._try(build, second, program, sizes)
             if general is not None:
                 executable, options = self.add(general, compiled)
-                fits = terms(options, sizes) <= LIMIT and not _too_large(program, options)
+                fits = _is_right(options, sizes) and not _too_large(program, options)
                 return sized(executable, options, sizes) if fits else compiled(program)
         if not self._kernels:
             self.general(build)  # says why
@@ -164,6 +173,25 @@ class OpenSizes:
 def _too_large(program: Program, options: Mapping[str, str]) -> bool:
     """Has an array more elements than a kernel for all sizes counts?"""
     return "elements" in options and any(t.size << t.dtype.is_complex > int(options["elements"]) for t in program.tensors)
+
+
+def _is_right(options: Mapping[str, str], sizes: Mapping[str, int]) -> bool:
+    """Do the accumulators of a kernel keep their digits for these sizes, and its indices their bits? Copies of a result may be
+    longer than all arrays."""
+    return terms(options, sizes) <= LIMIT and longest(options, sizes) <= int(options.get("elements", sys.maxsize))
+
+
+def _has_room(k: _Kernel, program: Program, sizes: Mapping[str, int]) -> bool:
+    """Are the temporaries of a kernel for these sizes few, or about as many beside the arrays as for its typical sizes? Copies
+    of a result that share its work are as many as pay for these."""
+    typical = representatives(k.program.tensors)
+    mine, usual = room(k.options, sizes), room(k.options, typical)
+    return mine <= ROOM or mine * _bytes(specialised(k.program, typical)) <= MORE * usual * _bytes(program)
+
+
+def _bytes(program: Program) -> int:
+    """Of the arrays of a program."""
+    return sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in program.arrays)
 
 
 def declared(text: str, entry: str | None, shapes: Mapping[str, Sequence[Any]], every: bool) -> dict[str, tuple[sx.Expr, ...]]:

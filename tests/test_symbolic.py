@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polytc
-from polytc import compiler
+from polytc import compiler, symbolic
+from polytc.codegen.target import Bound, BoundRun, Executable
+from polytc.machine import DEVICES
 from polytc.program import extents
+from polytc.program.program import Program
+from polytc.stages import build
+from polytc.targets.opencl.target import OpenCLTarget
 
 Shape = tuple[int | str, ...]
 
@@ -352,3 +357,41 @@ def test_results_go_where_out_says() -> None:
         a, out = np.random.default_rng(m).random((m, n), dtype=np.float32), np.zeros((n, m), np.float32)
         assert op(a, out=out) is out
         np.testing.assert_array_equal(out, a.T)
+
+
+@dataclass
+class Written:
+    """What stands for code that never runs."""
+
+    options: dict[str, str]
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None: ...
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
+        return BoundRun(self.run, buffers)
+
+
+@pytest.mark.parametrize(("text", "typical", "calls", "made"), [
+    ("def f(i32[n] X, f32[m] z) -> (f32[m] H) { H[X[i]] += z[0] }", {"n": 1_000_000, "m": 256},
+     [(1000, 5), (100_000, 256), (3000, 3000), (200_000, 3_000_000), (200_000, 3_100_000), (10, 1)], [256, 3_000_000]),
+    ("def f(u8[n] X, f32[m] z) -> (i64[m] H) { H[X[i]] += 1 }", {"n": 200_000, "m": 3000},      # indices have 32 bits
+     [(1000, 50), (1 << 30, 40_000_000)], [3000, 40_000_000]),
+    ("def f(f32[n] X, f32[m] z, f32[n,m] Y) -> (Z) { T[j] += z[j] + Y[i,j]; Z[i] += Y[i,j]*T[j]*X[i] }", {"n": 2000, "m": 200},
+     [(2000, 200), (3, 100_000_000), (3, 100_000_001), (3, 100_000_002)], [200, 100_000_000]),
+], ids=["bytes", "elements", "few rows"])
+def test_kernels_whose_temporaries_would_be_far_larger_are_not_taken(
+        text: str, typical: dict[str, int], calls: list[tuple[int, int]], made: list[int],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of a histogram or of a row, as many as pay for a small one."""
+    dims, target = symbolic.declared(text, None, {}, True), OpenCLTarget(DEVICES["nvidia-sm90"])
+    sizes, found = symbolic.OpenSizes(dims, typical, {}), list[int]()
+    monkeypatch.setattr(compiler, "options", lambda e: e.options)
+
+    def compiled(program: Program) -> Executable:
+        found.append(program.tensor("z").size)
+        lowered = compiler.lower_program(program, target)
+        return Written({**lowered.source.options, **compiler.described(lowered)})
+    for n, m in calls:
+        shapes = sizes.shapes({"n": n, "m": m})
+        sizes.load(build(text, shapes, {}), lambda shapes: build(text, shapes, {}), compiled)
+    assert found == made

@@ -12,7 +12,8 @@ loop. What comes before the blocks is a scan again, and made in blocks while it 
 Applications, 1990; two passes as in Sengupta et al., Scan Primitives for GPU Computing, 2007.)
 
 Blocks follow from the extent and the machine, never from the number of threads: results are the same for all of them. Floats
-are added up in another order than that of the text, as in reductions: not in precise programs.
+are added up in another order than that of the text, as in reductions: not in precise programs. Of open sizes the typical ones
+decide how long blocks are, and how often what comes before them is made in blocks; the last block is a part of one, or empty.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, REDUCTIONS, identity
+from polytc.program.sizes import Size, may_be_less
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
@@ -92,7 +94,7 @@ def split(program: pr.Program, decision: Decision) -> pr.Program:
             statements += blocked.sums
             behind[:0] = blocked.rest
             left = blocked.before
-            if left.ranges[-1].extent < max(FEW, 2 * by[s.name]):
+            if int(left.ranges[-1].extent) < max(FEW, 2 * by[s.name]):
                 statements.append(left)
                 left = None
         statements += behind
@@ -104,7 +106,7 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
     found = _scan(program, program.statement(choice.statement))
     if found is None:
         return f"{choice.statement} is no scan with an associative operator"
-    most = found.along.extent // 2
+    most = int(found.along.extent) // 2
     return "" if 2 <= choice.elements <= most else f"a block has 2 to {most} elements"
 
 
@@ -112,12 +114,12 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each scan, that it is made in blocks or not."""
     found = [(s, x) for s in program.statements if (x := _scan(program, s)) is not None]
     sizes = (32, BLOCK, 512, THREADED)
-    return [[Option(), *(Option((Blocks(s.name, n),)) for n in sizes if 2 * n <= x.along.extent)] for s, x in found]
+    return [[Option(), *(Option((Blocks(s.name, n),)) for n in sizes if 2 * n <= int(x.along.extent))] for s, x in found]
 
 
 def _block(s: pr.Statement, found: _Scan, machine: Machine) -> int:
     """Elements of a block; 0 where the scan is short, or enough others run beside it."""
-    extent, beside = found.along.extent, prod(r.extent for r in s.ranges if r is not found.along)
+    extent, beside = int(found.along.extent), prod(int(r.extent) for r in s.ranges if r is not found.along)
     if machine.kind == "gpu":
         launches = machine.costs.launches
         busy = beside >= machine.costs.groups.per_unit * machine.cores * MAX_WORK_GROUP
@@ -131,11 +133,13 @@ def _block(s: pr.Statement, found: _Scan, machine: Machine) -> int:
 
 def _scan(program: pr.Program, s: pr.Statement) -> _Scan | None:
     """The statement as a scan along its last index, alone in a `for` loop over it if in one."""
-    fixed = not program.sizes and not (s.where or s.bounds or pr.scatters(s)) and s.ranges
+    plain = not (s.where or s.bounds or pr.scatters(s)) and s.ranges
     alone = not s.loops or len(s.loops) == 1 and sum(x.loops[:1] == s.loops for x in program.statements) == 1
-    if not fixed or not alone:
+    if not plain or not alone:
         return None
     along = s.ranges[0] if s.loops else s.ranges[-1]
+    if may_be_less(along.extent, 0):
+        return None
     combined = _combined(s)
     dtype = program.tensor(s.target).dtype
     if combined is None or program.precise and dtype.is_float and combined[0] in ("+", "*") or dtype.is_half:
@@ -176,6 +180,11 @@ def _is_neighbour(s: pr.Statement, read: pr.Read, along: str) -> bool:
 
 # ---- the rewrite
 
+def _count(extent: int, elements: int) -> int:
+    """The blocks of a scan: all but the last one are whole, and there is one at least, whatever the extent."""
+    return extent // elements + 1 if isinstance(extent, Size) else -(-extent // elements)
+
+
 class _Blocked:
     """What a scan becomes. sums: of each block; before: the scan of what comes before each; rest: the elements."""
 
@@ -186,7 +195,7 @@ class _Blocked:
         self.dtype = program.tensor(s.target).dtype
         self.kept = tuple(r for r in s.ranges if r is not found.along)
         self.tensors: list[pr.Tensor] = []
-        along, count = found.along, -(-found.along.extent // elements)
+        along, count = found.along, _count(found.along.extent, elements)
         self.block = pr.Range(names.index(f"{along.index}_block"), 0, count)
         self.at = pr.Range(names.index(f"{along.index}_at"), 0, elements)
         whole = replace(self.block, upper=count - 1)
@@ -244,7 +253,7 @@ class _Blocked:
         """The elements of each block, from what comes before it, and where they belong."""
         extent, at = self.found.along.extent, pr.Index(self.at.index)
         inside = pr.Binary("<", self._place, pr.Const(extent, I64), BOOL)
-        ragged = extent % self.elements != 0
+        ragged = isinstance(extent, Size) or extent % self.elements != 0
         term = self._moved(self.found.term)
         term = pr.Select(inside, term, neutral, self.dtype) if ragged else term
         following = normalise(pr.Binary("+", at, pr.Const(1, I64), I64))

@@ -16,14 +16,22 @@ from polytc.program.scalars import DTYPES
 ALIGN = 64
 
 
-def described(workspace: Sequence[Buffer], sizes: Sequence[str], terms: Sequence[Sequence[int]] = ()) -> dict[str, str]:
-    """What a binary keeps of the temporaries that its caller provides, of the names that its sizes have in it, and of the terms
-    that its accumulators add up, as extents to be multiplied."""
+def described(workspace: Sequence[Buffer], sizes: Sequence[str], terms: Sequence[Sequence[int]] = (),
+              temporaries: Sequence[Buffer] = ()) -> dict[str, str]:
+    """What a binary keeps of the temporaries that its caller provides, of the names that its sizes have in it, of the terms
+    that its accumulators add up, as extents to be multiplied, and of all temporaries."""
     from polytc.program.sizes import data  # only code of open sizes needs formulas of them
 
-    rows = [[b.dtype.name, [data(n) for n in b.shape]] for b in workspace]
     products = [[data(n) for n in extents] for extents in terms]
-    return {"workspace": json.dumps(rows), "sizes": json.dumps(sizes), "terms": json.dumps(products)}
+    return {"workspace": json.dumps(_rows(workspace)), "sizes": json.dumps(sizes), "terms": json.dumps(products),
+            "temporaries": json.dumps(_rows(temporaries))}
+
+
+def _rows(buffers: Sequence[Buffer]) -> list[list[Any]]:
+    """Type and extents of each buffer."""
+    from polytc.program.sizes import data
+
+    return [[b.dtype.name, [data(n) for n in b.shape]] for b in buffers]
 
 
 def terms(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
@@ -42,6 +50,16 @@ def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str
 def workspace(options: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[tuple[np.dtype, int], ...]:
     """Type and number of elements of each temporary that the code wants of its caller. options: of its binary."""
     return tuple((DTYPES[dtype].numpy, _product(shape, sizes)) for dtype, shape in json.loads(options["workspace"]))
+
+
+def room(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
+    """Bytes of all temporaries of the code for these sizes. options: of its binary."""
+    return sum(DTYPES[dtype].bytes * _product(shape, sizes) for dtype, shape in json.loads(options.get("temporaries", "[]")))
+
+
+def longest(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
+    """Elements of the largest temporary of the code for these sizes. options: of its binary."""
+    return max((_product(shape, sizes) for _, shape in json.loads(options.get("temporaries", "[]"))), default=0)
 
 
 def _product(extents: Sequence[Any], sizes: Mapping[str, int]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from polytc import symbolic
 from polytc.lang import evaluate
 from polytc.program.program import Program
+from polytc.stages import build
 
 
 def small_numbers(program: Program) -> dict[str, np.ndarray]:
@@ -21,3 +23,11 @@ def same_results(before: Program, after: Program) -> None:
     found = evaluate(after, {n: np.reshape(a, after.tensor(n).shape) for n, a in given.items()})
     for name in before.outputs:
         np.testing.assert_array_equal(np.reshape(found[name], expected[name].shape), expected[name])
+
+
+def with_open_sizes(text: str, typical: dict[str, int]) -> Program:
+    """The program of a `def`, all of whose sizes stay open. typical: may name more."""
+    dims = symbolic.declared(text, None, {}, every=True)
+    names = symbolic.OpenSizes(dims, {}, {}).names
+    sizes = symbolic.OpenSizes(dims, {n: typical[n] for n in names if n in typical}, {})
+    return sizes.general(lambda shapes: build(text, shapes, {}))

@@ -11,14 +11,17 @@ from polytc import compiler
 from polytc.lang import evaluate
 from polytc.machine import AVX512, DEVICES
 from polytc.program.program import Program, reads
+from polytc.program.sizes import specialised
 from polytc.rewrite import parallel_scans
 from polytc.rewrite.parallel_scans import Blocks
 from polytc.rewrite.step import Decision
 from polytc.rewrite.tidy import scan
+from polytc.runtime.sized import sized
 from polytc.stages import build
 from polytc.targets.interp.target import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
-from tests.rewrite.equal import small_numbers
+from polytc.targets.opencl.target import OpenCLTarget
+from tests.rewrite.equal import small_numbers, with_open_sizes
 
 GPU, CPU = DEVICES["nvidia-sm90"], replace(AVX512, cores=8)
 SCANS = {
@@ -79,6 +82,59 @@ def test_blocks_of_any_size(elements: int) -> None:
     assert parallel_scans.fits(before, GPU, choice) == ""
     same(written, parallel_scans.split(before, Decision(GPU, (choice,))))
     assert "2 to 449" in parallel_scans.fits(before, GPU, replace(choice, elements=451))
+
+
+OPEN = {
+    "in place": "def f(inout f32[n] x) -> (x) { for i in 1:n { x[i] += x[i-1] } }",
+    "largest": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in 1:n { P[i] = max(P[i-1], v[i]*v[i-1]) } }",
+    "columns": "def f(inout f32[n,5] x) -> (x) { for t in 1:n { x[t,j] += x[t-1,j] where j in 0:5 } }",
+    "rows": "def f(inout f32[m,n] x) -> (x) { for t in 1:n { x[j,t] += x[j,t-1] where j in 0:m } }",
+    "one more": "def f(f32[n] x) -> (P) { P[0] = 0.0; for i in 0:n { P[i+1] = P[i] + x[i] } }",
+    "a start of its own": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in 0:n { P[i] = (P[i-1] else 3) + v[i] } }",
+    "backwards": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in 1:n { P[n-1-i] = P[n-i] + v[i] } }",
+    "counting down": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in n-2:-1:-1 { P[i] = P[i+1] + v[i] } }",
+    "prefixes": "def f(f64[n] v) -> (f64[n] P) { P[i] += v[k] where k <= i, i in 0:n }",
+    "suffixes": "def f(i32[m,n] v) -> (i32[m,n] P) { P[j,i] min= v[j,k] where k >= i, i in 0:n }",
+}
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("name", OPEN)
+def test_sizes_that_stay_open(name: str, targets: tuple[str, ...]) -> None:
+    """The blocks are those of the typical size; the last one of others is a part of one, or empty."""
+    program = with_open_sizes(OPEN[name], {"n": 1_000_000})
+    lowered = compiler.lower_program(program, OpenCLTarget(GPU))
+    assert not lowered.rewritten.sequential
+    assert sum("_before" in t.name for t in lowered.rewritten.tensors) > 1
+    for n in (1, 128, 389):
+        sizes = {name: n if name == "n" else 2 for name in program.sizes}
+        same(specialised(replace(program, sizes=()), sizes), specialised(replace(lowered.rewritten, sizes=()), sizes))
+        if "opencl" in targets:
+            one, executable = specialised(program, sizes), compiler.compile_program(program, OpenCLTarget(GPU))
+            given, expected = small_numbers(one), evaluate(one, small_numbers(one))
+            arrays = {n: given.get(n, np.zeros(one.tensor(n).shape, one.tensor(n).dtype.numpy)) for n in one.arrays}
+            sized(executable, compiler.options(executable), sizes).run([arrays[n] for n in one.arrays])
+            for output in one.outputs:
+                np.testing.assert_array_equal(arrays[output], expected[output])
+
+
+def test_threads_share_scans_of_open_sizes() -> None:
+    program = with_open_sizes(OPEN["in place"], {"n": 1_000_000})
+    target = LLVMTarget(replace(LLVMTarget().machine, cores=8))
+    executable, rng = compiler.compile_program(program, target, 2), np.random.default_rng(3)
+    assert "x_scan" in str(compiler.lower_program(program, target).rewritten)
+    for n in (1, 8192, 8193, 40_000):
+        x = rng.integers(-3, 4, n).astype("f4")
+        expected = np.cumsum(x)
+        sized(executable, compiler.options(executable), {"n": n}).run([x])
+        np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("text", ["def f(inout f32[n] x) -> (x) { for i in 3:n { x[i] += x[i-1] } }"])
+def test_what_stays_of_open_sizes(text: str) -> None:
+    """An extent that may be below 0 has no blocks."""
+    program = with_open_sizes(text, {"n": 1_000_000})
+    assert not parallel_scans.decide(program, GPU).choices
 
 
 @pytest.mark.parametrize("text", [

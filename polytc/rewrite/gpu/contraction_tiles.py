@@ -63,7 +63,7 @@ class Blocking:
 class _Scene:
     """What tiles are chosen for. rows, lanes: see Blocking; reads: the subscripts of each operand, and bytes of an element;
     names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
-    the reduced indices; longest: the one with most."""
+    the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most."""
 
     machine: Machine
     rows: tuple[int, ...]
@@ -196,34 +196,55 @@ def _sizes_of(found: Blocking, scene: _Scene) -> dict[str, int]:
     return dict(zip(scene.names, along, strict=True)) | dict(found.depth)
 
 
-def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None:
-    """What tiles are chosen for; None if a group is not one around a contraction, or too small to gain."""
+def axes(program: pr.Program, group: Group) -> tuple[int, ...]:
+    """The rows of a group around a contraction along which tiles share its operands, see Blocking; none where it is no such
+    group, or too small to gain."""
     at = heavy(group)
     if at is None:
-        return None
+        return ()
     s = group.statements[at]
     accesses = of_statement(program, s)
     names = [row[at] for row in group.rows]
     alike = [tuple(r for r in range(len(names)) if _use(accesses, names[r]) == _use(accesses, i)) for i in names]
     large = [r for r, rows in enumerate(alike) if prod(group.extents[n] for n in rows) >= SMALL and group.extents[r] > 1]
-    reduced = {i: s.extents[i] for i in reduced_indices(s)}
-    if len(large) < 2 or prod(reduced.values()) < SMALL:
-        return None
+    if len(large) < 2 or prod(_copied_together(s).values()) < SMALL:
+        return ()
     x = max(large, key=lambda r: (vector_score(accesses, names[r]), r))
     reads = [a for a in accesses if not a.write]
     partners = [r for r in large if r != x and any(a.stride(names[r]) == 0 for a in reads) and group.extents[r] >= SMALL and
                 any(a.stride(names[x]) == 0 and a.stride(names[r]) != 0 for a in reads)]
     if not partners:
-        return None
+        return ()
     y = max(partners, key=lambda r: (group.extents[r], r))
-    rows = (x, y, *[r for r in alike[x] if r not in (x, y) and group.extents[r] > 1][-1:])
-    lanes = machine.lanes(max(a.width for a in accesses))
+    return (x, y, *[r for r in alike[x] if r not in (x, y) and group.extents[r] > 1][-1:])
+
+
+def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None:
+    """What tiles are chosen for; None if there are none."""
+    rows, at = axes(program, group), heavy(group)
+    if not rows or at is None:
+        return None
+    s = group.statements[at]
+    names, reduced = [row[at] for row in group.rows], _copied_together(s)
+    lanes = machine.lanes(max(a.width for a in of_statement(program, s)))
     extents = tuple(group.extents[r] for r in rows)
     others = prod(group.extents) // prod(extents)
     subscripts = tuple((tuple(f for sub in r.subscripts if (f := linear(sub)) is not None), max(4, r.dtype.bytes))
                        for r in pr.reads(s))
     longest = max(reduced, key=lambda i: (reduced[i], i))
     return _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
+
+
+def _copied_together(s: pr.Statement) -> dict[str, int]:
+    """The extents of the reduced indices of which a copy of the operands may be for several steps."""
+    return {i: s.extents[i] for i in reduced_indices(s) if not _is_far(s, i)}
+
+
+def _is_far(s: pr.Statement, index: str) -> bool:
+    """Are steps of an index of open extent so far apart in what is read that a copy of several is mostly of what lies between,
+    as from one turn of a group to the next (rewrite.gpu.split_reduction)?"""
+    forms = (linear(sub) for r in pr.reads(s) for sub in r.subscripts)
+    return s.by_index[index].typical and any(abs(f.coefficient(index)) > SMALL for f in forms if f is not None)
 
 
 def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:

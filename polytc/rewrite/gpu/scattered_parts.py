@@ -6,9 +6,10 @@
 
 Instances that memory may let meet are one item's, whose copy of the target nobody else touches: no update is atomic, so that
 results do not vary, of floats either, and every dependence is proved as ever. Neighbouring items read neighbouring elements.
-No more copies are made than there is to scatter. Where few or none are left, as of the gradient of an embedding, items also
-divide the target: each goes through all that is scattered, and keeps what falls into its range, in the order of the text; so
-they do for assignments, of which the last one counts.
+No more copies are made than there is to scatter; of open sizes the typical ones tell, and calls for which the copies would be
+far too large get code of their own (polytc.symbolic). Where few or none are left, as of the gradient of an embedding, items
+also divide the target: each goes through all that is scattered, and keeps what falls into its range, in the order of the text;
+so they do for assignments, of which the last one counts.
 
     D[x[i],j] += G[i,j] -> (f32[3000,64] D)             with i64 x[4000], G[4000,64] on gpu
     ->  D_parts[D_range, x[i] - 2*D_range, j] += G[i,j]
@@ -73,10 +74,10 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine) -> tuple[str,
 
 
 def gathered(program: pr.Program, s: pr.Statement) -> int:
-    """The longest dimension of the target whose place memory decides."""
+    """The dimension of the target whose place memory decides, the longest one of the typical sizes."""
     shape = program.tensor(s.target).shape
     places = [d for d, sub in enumerate(s.subscripts) if any(isinstance(e, pr.Read) for e in pr.walk(sub))]
-    return max(places, key=lambda d: (shape[d], -d))
+    return max(places, key=lambda d: (int(shape[d]), -d))
 
 
 def made(program: pr.Program, s: pr.Statement, index: str, parts: int, ranges: int, names: Names
@@ -85,9 +86,9 @@ def made(program: pr.Program, s: pr.Statement, index: str, parts: int, ranges: i
     of the index and of the target there are, 1 for all of it; an assignment, the last of which counts, has one part."""
     assert s.op is not None or parts == 1, "scattered parts: an assignment in parts"
     target, r, d = program.tensor(s.target), s.by_index[index], gathered(program, s)
-    size = 1 << (-(-target.shape[d] // ranges)).bit_length() - 1 if ranges > 1 else target.shape[d]
+    size = 1 << (-(-int(target.shape[d]) // ranges)).bit_length() - 1 if ranges > 1 else target.shape[d]
     part = pr.Range(names.index(f"{index}_part"), 0, parts)
-    mine = pr.Range(names.index(f"{s.target}_range"), 0, -(-target.shape[d] // size))
+    mine = pr.Range(names.index(f"{s.target}_range"), 0, -(-target.shape[d] // size) if ranges > 1 else 1)
     at = pr.Range(names.index(f"{index}_at"), 0, -(-r.extent // parts))
     outer = (*((part,) if parts > 1 else ()), *((mine,) if ranges > 1 else ()))
     name, label = (names.label(f"{base}_parts") for base in (s.target, s.name))

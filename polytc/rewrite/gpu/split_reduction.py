@@ -5,7 +5,7 @@
         s[0] += s_parts[k_part]
 
 Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
-group g of G the elements 256*g + 256*G*t + c of each turn t.
+group g of G the elements 256*g + 256*G*t + c of each turn t, of contractions 16*g + 16*G*t + c.
 
 Contractions with few tiles are divided along their reduction in the same way, where it has steps enough:
 
@@ -53,6 +53,9 @@ MOST = 1 << 16
 """Parts of an index of an open size at most."""
 PARTS = 256
 """Partial results of one element of a contraction at most: few items add them up."""
+BESIDE = 4
+"""Elements of a contraction's operands for each of its partial results at least, where the number of results stays open: for
+other sizes there may be as many results as terms, and the parts cost time and memory for nothing."""
 AHEAD = 4
 """Loads of an item that are under way at once."""
 
@@ -80,7 +83,7 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
     run: list[pr.Statement] = []
     typical = numeric(program)
     for s in program.statements:
-        found = decide(typical, typical.statement(s.name), _open(s)) if not _many_copies(program, s) else None
+        found = decide(typical, typical.statement(s.name), _open(s))
         while found is not None:
             scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
             tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \
@@ -100,11 +103,6 @@ def _open(s: pr.Statement) -> set[str]:
     return {r.index for r in s.ranges if isinstance(r.extent, Size)}
 
 
-def _many_copies(program: pr.Program, s: pr.Statement) -> bool:
-    """Is the target of a scattered update of an open size? As many copies as pay for the typical one may not find room then."""
-    return pr.scatters(s) and any(isinstance(n, Size) for n in program.tensor(s.target).shape)
-
-
 def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
     """The assignment that the reduction goes on from, taken out of the run; None if it cannot come after the rest of it."""
     at = next((n for n in reversed(range(len(run))) if run[n].target == s.target), None)
@@ -121,21 +119,22 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     if pr.scatters(s):
         found = scattered_parts.choose(program, s, machine)
         return Parts(found[0], found[1], 1, True, found[2]) if found is not None else None
-    reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
+    reduced, results = _divisible(program, s), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
         return None
-    if _has_tiles(s):
-        return _of_contraction(program, s, reduced, prod(results), machine)
+    if _has_tiles(program, s):
+        return _of_contraction(program, s, reduced, open_, machine)
     walked = fastest_index(program, s, {i: r.extent for i, r in reduced.items()})
     groups = prod(results) if walked in reduced else -(-prod(results) // COLUMNS)
     count = -(-machine.costs.groups.per_unit * machine.cores // groups)
-    if count < 2 or groups >= MINIMAL_PARALLELISM and open_:
+    if count < 2:
         return None
     elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
-    wanted = count if open_ & reduced.keys() else min(count, elements // _piece(groups, machine))
+    any_size = groups < MINIMAL_PARALLELISM and open_ & reduced.keys()  # of which most may be much longer than typical ones
+    wanted = count if any_size else min(count, elements // _piece(groups, machine))
     outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
     index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
-    count = count if index.index in open_ else min(wanted, index.extent // 2)
+    count = wanted if index.index in open_ else min(wanted, index.extent // 2)
     return parts(program, s, index.index, count) if count > 1 else None
 
 
@@ -152,7 +151,7 @@ def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, 
     if pr.scatters(s):
         divisible = scattered_parts.divisible(program, s).items()
         return {i: r.extent // 2 if s.op is not None else 1 for i, r in divisible if r.extent > 3}
-    most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s, open_).items()}
+    most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s).items()}
     return {i: n for i, n in most.items() if n > 1}
 
 
@@ -160,37 +159,42 @@ def parts(program: pr.Program, s: pr.Statement, index: str, count: int) -> Parts
     """So many parts along an index."""
     if pr.scatters(s):
         return Parts(index, count, 1, True)
-    if _has_tiles(s):
-        return Parts(index, count, DEPTHS[0], True)
+    if _has_tiles(program, s):
+        return Parts(index, count, _steps(s, index), True)
     reduced = {i: s.extents[i] for i in reduced_indices(s)}
     walked = fastest_index(program, s, reduced)
     each = 1 if walked in reduced and index != walked else MAX_WORK_GROUP * ELEMENTS_PER_ITEM
     return Parts(index, count, each, walked not in reduced)
 
 
-def _divisible(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, pr.Range]:
+def _divisible(program: pr.Program, s: pr.Statement) -> dict[str, pr.Range]:
     """The ranges that a statement reduces over, if groups can divide them."""
     reduced = {i: s.by_index[i] for i in reduced_indices(s)}
     own = any(r.tensor == s.target for r in pr.reads(s))
     at = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
     if own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
         return {}
-    fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
-    return reduced if fixed or not _has_tiles(s) else {}
+    plain = not s.where and not program.tensor(s.target).dtype.is_half
+    return reduced if plain or not _has_tiles(program, s) else {}
 
 
-def _has_tiles(s: pr.Statement) -> bool:
+def _has_tiles(program: pr.Program, s: pr.Statement) -> bool:
     """Is it a contraction whose results are divided in tiles?"""
     results = [s.extents[i] for i in coincident_indices(s)]
-    return is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL
+    large = prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL
+    return large and is_contraction(s) and bool(contraction_tiles.axes(program, single((s,))))
 
 
-def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.Range], results: int, machine: Machine
+def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.Range], open_: set[str], machine: Machine
                     ) -> Parts | None:
     """Along the longest reduced index in parts of whole steps, as many as are estimated to take least, equal ones where about
     as many are. Few terms of an accumulator are right for its digits, too: see rewrite.long_sums."""
-    groups, longest = machine.costs.groups, max(reduced.values(), key=lambda r: r.extent)
-    most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // DEPTHS[0])
+    walked, groups = fastest_index(program, s, {i: r.extent for i, r in reduced.items()}), machine.costs.groups
+    longest = max(reduced.values(), key=lambda r: (r.index != walked or _steps(s, r.index) > 1, r.extent))
+    results, step = prod(s.extents[i] for i in coincident_indices(s)), _steps(s, longest.index)
+    most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // step)
+    if open_ - reduced.keys():
+        most = min(most, sum(program.tensor(r.tensor).size for r in pr.reads(s)) // (BESIDE * results))
     wanted = groups.per_unit * machine.cores * TILE // results
     if min(most, wanted) < 2:
         return None
@@ -198,12 +202,19 @@ def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.
     if cost is None:
         return None
     counts = [n for k in range(PARTS.bit_length()) for n in (1 << k, 3 << k) if n <= most]
-    each = {n: -(-longest.extent // (n * DEPTHS[0])) * DEPTHS[0] if n > 1 else longest.extent for n in counts}
+    each = {n: -(-longest.extent // (n * step)) * step if n > 1 else longest.extent for n in counts}
     best = min(sorted(counts), key=lambda n: cost(n) * n * each[n] / longest.extent + (
         groups.second + groups.partial * n * results / machine.cores) * (n > 1))
-    equal = [n for n in range(-(-best * 7 // 8), min(most, best * 9 // 8) + 1) if longest.extent % (n * DEPTHS[0]) == 0]
+    equal = [n for n in range(-(-best * 7 // 8), min(most, best * 9 // 8) + 1) if longest.extent % (n * step) == 0]
     best = max(equal, default=best)
-    return Parts(longest.index, best, DEPTHS[0], True) if best > 1 else None
+    return Parts(longest.index, best, step, True) if best > 1 else None
+
+
+def _steps(s: pr.Statement, index: str) -> int:
+    """Iterations of an index that a group of a contraction takes at once: whole steps of its tiles; single ones of an open size
+    where another index has these steps."""
+    others = (s.extents[i] for i in reduced_indices(s) if i != index)
+    return 1 if s.by_index[index].typical and max(others, default=0) >= DEPTHS[0] else DEPTHS[0]
 
 
 def _parts(program: pr.Program, s: pr.Statement, by: Parts, names: Names

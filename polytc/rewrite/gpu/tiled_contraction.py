@@ -218,7 +218,7 @@ class TiledContraction:
     def _rest_of_steps(self) -> pr.Bound:
         """Of the steps with tests: those that are not whole."""
         ragged, whole = self._ragged_steps(), self._whole()
-        index = ragged[-1] if ragged else max(reduced_indices(self.main), key=lambda i: self.cuts[i].outer[0][0].extent)
+        index = ragged[-1] if ragged else max(reduced_indices(self.main), key=lambda i: int(self.cuts[i].outer[0][0].extent))
         (step, size), = self.cuts[index].outer
         others = tuple(c for c in whole if c.a != pr.Index(step.index)) if ragged else whole
         done = pr.Const(self.main.extents[index] // size, I64) if ragged else pr.Const(step.extent, I64)

@@ -2,7 +2,7 @@
 
 A reduction whose reduced index walks memory is divided along the fastest axis, so that neighbouring items read neighbouring
 words; one of which only the results are contiguous, and few, along the second one, the fastest walking the results. Rows that
-are short share a group.
+are short share a group; where each has several loops, so many that each unit still has its groups.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
             return None
         size = _items_for(found.extent, most)
         beside = 1 if found.row is None else min(most // size, _power(group.extents[found.row]))
+        if found.long:
+            most_beside = max(1, prod(group.extents) // (machine.costs.groups.per_unit * machine.cores))
+            beside = min(beside, 1 << most_beside.bit_length() - 1)
     else:
         if found.extent < 2 * MIN_ITERATIONS or prod(group.extents) >= machine.costs.groups.per_unit * machine.cores * most:
             return None
@@ -92,11 +95,13 @@ def shaped(program: pr.Program, group: Group, rows: tuple[int, ...], items: tupl
 @dataclass(frozen=True)
 class _Reduction:
     """The reduction of a group that its items divide. axis: see WorkGroupShape; extent: of what they divide; row: what the
-    other axis walks, None where there is nothing."""
+    other axis walks, None where there is nothing; long: what they divide is one loop of several, as where the sizes of an image
+    stay open."""
 
     axis: int
     extent: int
     row: int | None
+    long: bool
 
     def beside(self, group: Group) -> int:
         """Items of the other axis at most."""
@@ -119,9 +124,10 @@ def _reduction(program: pr.Program, group: Group) -> _Reduction | None:
     reduced = {i: s.extents[i] for i in reduced_indices(s)}
     walked = fastest_index(program, s, reduced)
     if walked in reduced:
-        return _Reduction(0, reduced[walked], max(range(len(group.rows)), key=lambda r: (group.extents[r], r), default=None))
+        row = max(range(len(group.rows)), key=lambda r: (group.extents[r], r), default=None)
+        return _Reduction(0, reduced[walked], row, prod(reduced.values()) > reduced[walked])
     rows = {row[at]: r for r, row in enumerate(group.rows)}
-    return _Reduction(1, max(reduced.values()), rows[walked])
+    return _Reduction(1, max(reduced.values()), rows[walked], len(reduced) > 1)
 
 
 def _fits(s: pr.Statement, group: Group, position: int) -> bool:

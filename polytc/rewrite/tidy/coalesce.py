@@ -6,8 +6,8 @@
     O[m,h,w] += W[m,c]*X[c,h,w]                         with W[8,8], X[8,7,9]
     ->  O[m,h_w] += W[m,c]*X[c,h_w]
 
-Tensors change shape, not memory: the caller's arrays are viewed in the new shape. A statement that only fills a temporary for
-reductions keeps its own indices, and writes where they say:
+Tensors change shape, not memory: the caller's arrays are viewed in the new shape. One of the two extents may be open. A
+statement that only fills a temporary for reductions keeps its own indices, and writes where they say:
 
     P[c,h,w] = X[c,2*h,2*w];  O[m,h,w] += W[m,c]*P[c,h,w]          with W[8,8], X[8,14,18]
     ->  P[c, h*9 + w] = X[c,2*h,2*w];  O[m,h_w] += W[m,c]*P[c,h_w]
@@ -30,6 +30,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
+from polytc.program.sizes import Size, may_be_less
 from polytc.program.type_promotion import fold
 
 Pair = tuple[str, str]
@@ -79,7 +80,7 @@ def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
     used_elsewhere = _index_values(s)
     used = used_elsewhere | {n for _, subscripts, _ in _accesses(s) for e in subscripts if (n := _plain(e)) is not None}
     found = {(a, b) for a, b in pairwise(_loop_indices(s)) if not {a, b} & used and ranges[a].lower >= 0 == ranges[b].lower
-             and ranges[a].upper * ranges[b].upper < LONGEST}
+             and not may_be_less(LONGEST, ranges[a].upper * ranges[b].upper + 1)}
     for tensor, subscripts, _ in _accesses(s):
         t = program.tensor(tensor)
         names = [_plain(e) for e in subscripts]
@@ -87,10 +88,15 @@ def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
             a, b = names[d], names[d + 1]
             if a is None or b is None or a == b or a not in ranges or b not in ranges or {a, b} & used_elsewhere:
                 continue
-            whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1])
-            if whole and t.lower[d:d + 2] == (0, 0) and ranges[a].lower >= 0:
+            whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1]) and not _both_open(t.shape[d:d + 2])
+            if whole and t.lower[d:d + 2] == (0, 0) and not may_be_less(ranges[a].lower, 0):
                 found.add((a, b))
     return found
+
+
+def _both_open(extents: tuple[int, ...]) -> bool:
+    """Are two extents open, so that there is no linear formula for their product?"""
+    return all(isinstance(n, Size) for n in extents)
 
 
 def _index_values(s: pr.Statement) -> set[str]:

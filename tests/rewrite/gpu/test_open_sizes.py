@@ -9,7 +9,7 @@ import pytest
 
 import polytc
 from polytc import compiler, stages
-from polytc.machine import GENERIC_GPU
+from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program import extents
 from polytc.program.generalise import generalise
 from polytc.program.program import Program
@@ -112,3 +112,57 @@ def test_sizes_that_are_alike_in_typical_ones_only_are_not_shared(targets: tuple
     run(program, {"M": 50, "L": 9, "K": 20}, {"X": X, "c": c, "a": a, "b": b})
     np.testing.assert_array_equal(a, X.sum(1))
     np.testing.assert_array_equal(b, X.sum(1)[:20] + c)
+
+
+WIDE = {"M": 32, "K": 1_000_000}
+SPLIT = {
+    "rows": (CASES["rows"], WIDE, 2),
+    "largest": (Case("y[i] max= x[i,j]", {"x": (32, "K")}), WIDE, 2),
+    "two sums": (CASES["two results of one read"], WIDE, 4),
+    "argmax": (CASES["argmax"], WIDE, 4),
+    "a condition": (Case("y[i] += x[i,j] where x[i,j] > 0", {"x": ("M", "K")}), WIDE, 2),
+    "means of squares": (Case("y[a,i] += x[a,i,j]*x[a,i,j]", {"x": ("M", 2, "K")}), WIDE, 2),
+    "softmax": (CASES["softmax"], {"M": 32, "K": 100_000}, 6),
+    "columns": (CASES["columns"], {"M": 100_000, "K": 2048}, 2),
+    "channels": (Case("m[c] += X[n,c,h,w]", {"X": ("G", 64, "H", "L")}), {"G": 32, "H": 56, "L": 56}, 2),
+    "everything in three loops": (Case("s += X[i,j,k]", {"X": ("M", "N", "K")}), {"M": 100, "N": 100, "K": 100}, 2),
+    "a query": (Case("O[h,d] += E[h,j]*V[h,j,d]", {"E": (8, "K"), "V": (8, "K", 64)}), {"K": 16_000}, 2),
+    "a gradient of weights": (Case("W[m,c,r] += (I[n,c,h+r-1,w] else 0)*D[n,m,h,w] where r in 0:3",
+                                   {"I": ("G", 8, "H", "L"), "D": ("G", 16, "H", "L")}), {"G": 8, "H": 64, "L": 64}, 2),
+    "turned": (Case("C[i,j] += A[k,i]*B[k,j]", {"A": ("K", 128), "B": ("K", 96)}), {"K": 100_000}, 2),
+    "few tiles": (CASES["a matmul"], {"M": 128, "N": 256, "K": 100_000}, 2),
+    "few tiles, the last one": (Case("C[i,j] max= A[i,k]*B[k,j]", {"A": (64, "K"), "B": ("K", 64)}), {"K": 50_000}, 2),
+    "few tiles of a batch": (Case("C[b,i,j] += A[b,k,i]*B[b,k,j]", {"A": ("G", "K", 32), "B": ("G", "K", 32)}),
+                             {"G": 3, "K": 50_000}, 2),
+    "few tiles with what follows": (Case("T[i,j] += A[k,i]*B[k,j]; C[i,j] = max(T[i,j]+b[j], 0) -> (C)",
+                                         {"A": ("K", 64), "B": ("K", 64), "b": (64,)}), {"K": 100_000}, 2),
+}
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("name", SPLIT)
+def test_groups_divide_reductions_with_few_results(name: str, targets: tuple[str, ...]) -> None:
+    case, typical, kernels = SPLIT[name]
+    sm90 = OpenCLTarget(DEVICES["nvidia-sm90"])
+    low = polytc.lower(case.text, sm90, shapes=case.shapes, typical={n: typical[n] for n in typical if n in str(case.shapes)})
+    assert len(low.source.launches) == kernels
+    assert not [x for x in low.starving if x.groups < x.needed * 9 // 10]
+    if "opencl" not in targets:
+        return
+    executable, rng = compiler.compile_program(low.program, sm90), np.random.default_rng(5)
+    for sizes in [*SIZES[:3], {"M": 2, "K": 4007, "N": 3, "G": 1, "H": 70, "L": 65}]:
+        sizes = {n: sizes[n] for n in low.program.sizes}
+        program = specialised(low.program, sizes)
+        arrays = {n: rng.integers(-3, 4, program.tensor(n).shape).astype("f4") for n in program.inputs}
+        results = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs}
+        sized(executable, compiler.options(executable), sizes).run([(arrays | results)[n] for n in program.arrays])
+        expected = polytc.evaluate(case.text, **arrays)
+        for n, e in zip(program.outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            np.testing.assert_allclose(results[n], e, rtol=1e-5, atol=1e-6, err_msg=f"{n} at {sizes}")
+
+
+@pytest.mark.parametrize("typical", [{"M": 300, "K": 1000, "N": 300}, {"M": 1000, "K": 1000, "N": 1000}])
+def test_where_there_may_be_many_results_few_parts_do(typical: dict[str, int]) -> None:
+    low = polytc.lower("C[i,j] += A[i,k]*B[k,j]", OpenCLTarget(DEVICES["nvidia-sm90"]), shapes=CASES["a matmul"].shapes,
+                       typical=typical)
+    assert len(low.source.launches) == 1

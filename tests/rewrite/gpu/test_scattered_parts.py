@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,14 @@ import polytc
 from polytc import compiler, decisions, errors
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.names import Names
+from polytc.program.sizes import specialised
 from polytc.rewrite.gpu import division, scattered_parts, split_reduction
+from polytc.runtime.sized import sized
 from polytc.schedule.facts.fusion_groups import coincident_indices
 from polytc.stages import build
 from polytc.targets.interp.target import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
-from tests.rewrite.equal import same_results
+from tests.rewrite.equal import same_results, with_open_sizes
 
 GPU = DEVICES["nvidia-sm90"]
 PROGRAMS = {
@@ -162,7 +166,33 @@ def test_a_large_target_and_open_sizes() -> None:
         np.testing.assert_array_equal(op(x, g), expected)
 
 
-def test_a_target_of_an_open_size_has_no_copies() -> None:
-    program = build("def f(i32[n] x, f32[n,m] g, f32[k] z) -> (f32[k,m] H) { H[j,d] = z[j]; H[x[i],d] += g[i,d] }",
-                    {"x": ("n",), "g": ("n", 4), "z": ("k",)}, typical={"n": 50_000, "k": 6})
-    assert "S2_parts" not in [s.name for s in compiler.lower_program(program, OpenCLTarget(GPU)).rewritten.statements]
+OPEN_TARGETS = {
+    "copies": "def f(i32[n] x, f32[k] z) -> (i32[k] H) { H[x[i]] += 1 }",
+    "ranges": "def f(i32[n] x, f32[n,3] g, f32[k] z) -> (f32[k,3] H) { H[x[i],d] += g[i,d] }",
+    "copies of what there is": "def f(i32[n] x, f32[n,m] g, f32[k] z) -> (f32[k,m] H) { H[j,d] = z[j]; H[x[i],d] += g[i,d] }",
+    "two dimensions": "def f(i32[n] x, i32[n] y, f32[k,m] z) -> (i32[k,m] H) { H[x[i],y[i]] += 1 }",
+    "largest": "def f(i32[n] x, f32[n] g, f32[k] z) -> (f32[k] H) { H[x[i]] max= g[i] }",
+    "the last one counts": "def f(i32[n] x, f32[n] g, inout f32[k] H) -> (H) { H[x[i]] = g[i] }"}
+
+
+@pytest.mark.parametrize("k", [6, 3000])
+@pytest.mark.parametrize("name", OPEN_TARGETS)
+def test_a_target_of_an_open_size(name: str, k: int, targets: tuple[str, ...]) -> None:
+    """k: typical; places beyond the ends are left out, as they are in the text."""
+    program = with_open_sizes(OPEN_TARGETS[name], {"n": 200_000, "k": k, "m": 5})
+    lowered = compiler.lower_program(program, OpenCLTarget(GPU))
+    assert not lowered.starving
+    assert f"{program.statements[-1].name}_parts" in [s.name for s in lowered.rewritten.statements]
+    if "opencl" not in targets:
+        return
+    executable, rng = compiler.compile_program(program, OpenCLTarget(GPU)), np.random.default_rng(6)
+    for sizes in ({"n": 1, "k": 1, "m": 1}, {"n": 700, "k": 3, "m": 2}, {"n": 301, "k": 4099, "m": 3}):
+        sizes = {n: sizes[n] for n in program.sizes}
+        one = specialised(program, sizes)
+        end = sizes["k"] + 2
+        arrays = {n: rng.integers(-1, end, one.tensor(n).shape).astype(one.tensor(n).dtype.numpy) for n in one.inputs}
+        found, expected = ({n: np.zeros(one.tensor(n).shape, one.tensor(n).dtype.numpy) for n in one.outputs} |
+                           {n: a.copy() for n, a in arrays.items()} for _ in range(2))
+        sized(executable, compiler.options(executable), sizes).run([found[n] for n in one.arrays])
+        compiler.compile_program(replace(one, sizes=()), InterpTarget()).run([expected[n] for n in one.arrays])
+        np.testing.assert_array_equal(found["H"], expected["H"], err_msg=str(sizes))

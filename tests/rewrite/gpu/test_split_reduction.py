@@ -16,7 +16,8 @@ GPU = DEVICES["nvidia-sm90"]
 
 @pytest.mark.parametrize(("text", "shapes"), [
     ("s[0] += x[k]", {"x": (50000,)}), ("s[0] max= x[k]", {"x": (50001,)}), ("S[i] += x[i,k]", {"x": (3, 30000)}),
-    ("C[i,j] += A[i,k]*B[k,j]", {"A": (16, 2048), "B": (2048, 16)})])
+    ("C[i,j] += A[i,k]*B[k,j]", {"A": (16, 2048), "B": (2048, 16)}),
+    ("O[h,d] += E[h,j]*V[h,j,d]", {"E": (8, 16000), "V": (8, 16000, 8)})])      # no tiles: a row of E is for one h
 def test_few_results_are_made_in_parts(text: str, shapes: dict) -> None:
     before = build(text, shapes)
     after, runs = split_reduction.split(before, Names.of(before), division.own(GPU).parts)

@@ -7,11 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 
+import polytc
 from polytc import compiler
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
+from polytc.program.sizes import specialised
 from polytc.rewrite.tidy.coalesce import coalesce
+from polytc.runtime.sized import sized
 from polytc.stages import build
+from polytc.targets.opencl.target import OpenCLTarget
 
 SHAPES = {"X": (3, 4, 5), "Y": (3, 4, 5), "Z": (3, 5, 4), "W": (3, 4), "s": (1,)}
 MERGED = {
@@ -188,3 +192,25 @@ def test_two_nests_in_a_row_are_two_loops() -> None:
         wanted["s"][0] = wanted["s"][0] * factor + wanted["W"][place]
     compiler.compile_program(p, "cpu", 1).run([got[n] for n in dict.fromkeys((*p.inputs, *p.outputs))])
     np.testing.assert_allclose(got["s"], wanted["s"], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("text", "shapes", "ranges"), [
+    ("Y[b,c,h,w] = max(X[b,c,h,w], 0)", {"X": ("n", 6, 4, 5)}, ["120*n"]),
+    ("Y[a,b] = X[a,b]*2", {"X": (6, "n")}, ["6*n"]),
+    ("O[b,m,h,w] += W[m,c]*X[b,c,h,w]", {"X": ("n", 8, 7, 9), "W": (8, 8)}, ["n", "8", "63", "8"]),
+    ("Y[a,b,c] = X[a,b,c]*2", {"X": ("m", "n", 3)}, ["m", "3*n"]),            # m*n is no formula
+    ("Y[a,b] = X[a,b]*f32(b)", {"X": ("n", 3)}, ["n", "3"]),
+])
+def test_open_extents(text: str, shapes: dict[str, tuple[int | str, ...]], ranges: list[str], targets: tuple[str, ...]) -> None:
+    made = polytc.lower(text, OpenCLTarget(), shapes=shapes)
+    after = coalesce(made.program)
+    assert [str(r.extent) for r in after.statements[-1].ranges] == ranges
+    if "opencl" in targets:
+        executable = compiler.compile_program(made.program, OpenCLTarget())
+        for n in (1, 2, 37):
+            sizes = dict.fromkeys(made.program.sizes, n)
+            one = specialised(made.program, sizes)
+            arrays = {t: np.arange(one.tensor(t).size, dtype="f4").reshape(one.tensor(t).shape) % 7 for t in one.inputs}
+            result = np.zeros(one.tensor(one.outputs[0]).shape, "f4")
+            sized(executable, compiler.options(executable), sizes).run([arrays.get(t, result) for t in one.arrays])
+            np.testing.assert_array_equal(result, polytc.evaluate(text, **arrays))
