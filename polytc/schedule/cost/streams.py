@@ -1,7 +1,7 @@
 """Streams: memory is walked row by row, where few rows of results read a large operand.
 
-    C[i,j] += A[i,k]*B[k,j]                                     with A[4,3000], B[3000,3000] on avx2
-    ->  parallel j // 1512 { for k // 8 { for j // 24 % 63 { for k % 8 { unroll i % 4, vector j % 24 { C[i,j] += ... } } } } }
+    C[i,j] += A[i,k]*B[k,j]             with A[4,3000], B[3000,3000] for AVX2
+      parallel j // 1512 { for k // 8 { for j // 24 % 63 { for k % 8 { unroll i % 4, vector j % 24 { C[i,j] += ... } } } } }
 
 A tile that adds up all of k would read 96 bytes of each row, and the next one what lies beside them, when it is gone from the
 caches. In blocks of a few rows the processor's prefetching runs ahead of all of them, and each byte comes once. The results are

@@ -13,9 +13,9 @@ from math import gcd, prod
 
 from polytc.machine import Cache, Machine
 from polytc.program import program as pr
-from polytc.schedule.cost.register_tiles import RegisterTile
+from polytc.schedule.cost.register_tiles import ONE_WAY, RegisterTile
 from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
-from polytc.schedule.facts.strides import of_access
+from polytc.schedule.facts.strides import AccessStrides, of_access
 
 PAIR = 2
 """Lines that come for each that is asked for: its neighbour, too."""
@@ -32,6 +32,8 @@ def cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: RegisterTi
     steps = [i for i in reduced_indices(s) if access.stride(i) != 0]
     if tile.jam is None or len(steps) != 1 or (stride := access.stride(steps[0])) is None:
         return 0.0
+    if (access.stride(tile.vector), stride) == (0, 1):
+        return _in_one_set(s, access, tile, machine)
     along = (tile.vector, tile.jam)
     if (access.stride(tile.vector), access.stride(tile.jam)) == (0, 1):
         along = (tile.jam, tile.vector)
@@ -52,6 +54,15 @@ def cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: RegisterTi
         fetched = again * lines if along[0] == tile.vector else again * strips
         found += rows * (fetched - lines) * traffic.line
     return found
+
+
+def _in_one_set(s: pr.Statement, access: AccessStrides, tile: RegisterTile, machine: Machine) -> float:
+    """Cycles of a tile with more rows than the first cache has ways, if all of these lie in one set: lines are gone before the
+    next step reads their next number."""
+    apart = abs(access.stride(tile.jam) or 0) if tile.jam is not None else 0
+    if apart == 0 or apart * access.width % ONE_WAY or tile.rows < machine.caches[0].ways:
+        return 0.0
+    return s.points / s.extents[tile.vector] * machine.caches[0].line * machine.costs.traffic.second
 
 
 def far(tensor: pr.Tensor, machine: Machine) -> bool:

@@ -1,8 +1,9 @@
 """Blocks of panels: a copy in panels and the contraction that reads it share the loop over blocks of these.
 
-    P[j // 24, k, j % 24] = B[k,j];  C[i,j] += A[i,k]*P[j // 24, k, j % 24]        with A[64,1000], B[1000,1000] on avx2
-    ->  parallel j // 96 { for k, j // 24 % 4 { vector j % 24 { P[j // 24, k, j % 24] = B[k,j] } }
-                           for j // 24 % 4, i // 4 { for k { unroll i % 4, vector j % 24 { C[i,j] += ... } } } }
+    P[j // 48, k, j % 48] = B[k,j];  C[i,j] += A[i,k]*P[j // 48, k, j % 48]             with A[64,1000], B[1000,960] on avx512
+    ->  parallel j // 96 { for k, j // 48 % 2 { vector j % 48 { P[j // 48, k, j % 48] = B[k,j] } }
+                           for j // 48 % 2, i // 8 { unroll i % 8, vector j % 48 { C[i,j] = 0.0 };
+                                                     for k { unroll i % 8, vector j % 48 { C[i,j] += ... } } } }
 
 The copy is then never in memory as a whole: a block of it is made and used in the caches (codegen.passes.array_contraction keeps
 one for each thread), and what is copied is read in rows of several panels. (Goto & van de Geijn, Anatomy of High-Performance
