@@ -123,8 +123,9 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
     found = []
     for buffer, form, width in _streams(loop, written, machine.caches[1].bytes):
         moves, size = all(intervals.trips(x) == 1 or form.mentions(x.var) for x in around), buffer.dtype.bytes
-        if form.coefficient(loop.var) * loop.step == width and moves and _goes_on(form, width, (*around, loop), DISTANCE // size):
-            found.append(Prefetch(loop, buffer, form, DISTANCE // size, addresses.Address(), 1, -(-width * size // LINE)))
+        ahead = DISTANCE // size
+        if form.coefficient(loop.var) * loop.step == width and moves and _goes_on(form, width, (*around, loop), ahead):
+            found.append(Prefetch(loop, buffer, form, ahead, addresses.Address(), 1, -(-width * size // LINE)))
     return tuple(found)
 
 

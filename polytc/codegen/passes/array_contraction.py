@@ -243,7 +243,8 @@ def _side(d: int, extent: int, accesses: list[_Access], shared: dict[str, simpli
         return whole
     ends = list[tuple[int, int]]()
     for (own, low, high), path in found:
-        beyond = sum((own.get(atom, 0) - base.get(atom, 0)) * _only(atom, path) for atom in {*own, *base} if own.get(atom, 0) != base.get(atom, 0))
+        beyond = sum((own.get(atom, 0) - base.get(atom, 0)) * _only(atom, path) for atom in {*own, *base}
+                     if own.get(atom, 0) != base.get(atom, 0))
         ends.append((low + beyond, high + beyond))
     low, high = min(x for x, _ in ends), max(x for _, x in ends)
     smaller = isinstance(extent, Size) or high - low + 1 < extent
@@ -261,7 +262,8 @@ def _base(parts: list[tuple[simplify.Terms, dict[str, simplify.Interval]]], shar
         found = found or {own.get(atom, 0) for own, _ in parts}
         if len(found) > 1:
             return None
-        base |= {atom: c for c in found if c}
+        c = found.pop()
+        base |= {atom: c} if c else {}
     return base
 
 

@@ -15,7 +15,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.schedule.facts.fusion_groups import reduced_indices
-from polytc.schedule.facts.strides import of_access, panel
+from polytc.schedule.facts.strides import panel
 
 SMALLEST_BLOCK = 16
 """Steps of a reduction below which loading and storing the accumulators for each block would show."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 
 from polytc.machine import Machine, estimates
 from polytc.poly import isl
@@ -65,7 +64,8 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
     count = around * whole.iterations
     inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count, made)
     parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count, made) for n, c in enumerate(inner))
-    rows = (tuple((s.name, _tile_loop(i, cluster.block)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
+    rows = (tuple((s.name, _tile_loop(i, cluster.block)) for s, i in zip(whole.statements, row, strict=True))
+            for row in whole.rows)
     members = tuple(Member(row, kind, coincident=True) for row in rows)
     return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
 

@@ -5,9 +5,9 @@
                            for j // 48 % 2, i // 8 { unroll i % 8, vector j % 48 { C[i,j] = 0.0 };
                                                      for k { unroll i % 8, vector j % 48 { C[i,j] += ... } } } }
 
-The copy is then never in memory as a whole: a block of it is made and used in the caches (codegen.passes.array_contraction keeps
-one for each thread), and what is copied is read in rows of several panels. (Goto & van de Geijn, Anatomy of High-Performance
-Matrix Multiplication, TOMS 2008, 4.2.)
+The copy is then never in memory as a whole: a block of it is made and used in the caches (codegen.passes.array_contraction
+keeps one for each thread), and what is copied is read in rows of several panels. (Goto & van de Geijn, Anatomy of
+High-Performance Matrix Multiplication, TOMS 2008, 4.2.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from polytc.schedule.facts.strides import panel
 from polytc.schedule.fusion.cluster import Cluster
 
 ROW = 384
-"""Bytes of a row of what is copied that a block has at most: longer rows are read no faster, and a block stays in the caches."""
+"""Bytes of a row of what is copied that a block has: longer rows are read no faster, and a block stays in the caches."""
 TURNS = 2
 """Blocks for each thread, at least, if fewer panels make so many."""
 
@@ -37,15 +37,16 @@ def joined(program: pr.Program, copies: Group, new: Group, machine: Machine) -> 
         width = common_width(copies, r, new, n)
         panels = -(-copies.extents[r] // width) if width else 0
         if panels > 1:
-            most = max(1, ROW // (width * max(program.tensor(s.target).dtype.bytes for s in copies.statements)))
+            most = -(-ROW // (width * max(program.tensor(s.target).dtype.bytes for s in copies.statements)))
             own = max(1, min(most, panels // (TURNS * machine.cores), panels - 1))
-            yield from (Cluster((copies, new), ((r, n),), p * width) for p in dict.fromkeys((own, *range(1, min(most + 1, panels)))))
+            sizes = dict.fromkeys((own, *range(1, min(most + 1, panels))))
+            yield from (Cluster((copies, new), ((r, n),), p * width) for p in sizes)
 
 
 def pays(program: pr.Program, joined: Cluster, machine: Machine) -> bool:
-    """Is the copy larger than the first cache, and has each thread a block?"""
+    """Would the copy fill half of the second cache, and has each thread a block?"""
     made = [program.tensor(s.target) for s in joined.groups[0].statements]
-    return sum(t.size * t.dtype.bytes for t in made) > machine.caches[0].bytes and joined.whole.iterations >= machine.cores
+    return sum(t.size * t.dtype.bytes for t in made) > machine.second_cache.bytes // 2 and joined.whole.iterations >= machine.cores
 
 
 def given(cluster: Cluster, new: Group, line: Outer) -> Cluster:

@@ -49,7 +49,7 @@ def test_threads_share_columns() -> None:
     (VECTOR, {"x": (16,), "A": (16, 1024)}),                                    # small
     ("y[j] += x[i] * A[j,i]", {"x": (1024,), "A": (1024, 1024)}),               # walked along as it is
     ("y[j] += A[i,j] * B[i,j]", {"A": (1024, 1024), "B": (1024, 1024)}),        # two of them
-    (PRODUCT, {"x": (16, 1024), "A": (1024, 1024)}),                            # rows of results meet in sets of the first cache
+    (PRODUCT, {"x": (16, 1024), "A": (1024, 1024)}),                            # rows of results meet in sets of a cache
 ])
 def test_others_are_not(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
     assert found(build(text, shapes)) is None

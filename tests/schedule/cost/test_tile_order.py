@@ -11,6 +11,7 @@ from polytc.machine import AVX2, Machine
 from polytc.program import program as pr
 from polytc.schedule.cost import tile_order
 
+
 def with_second(size: int) -> Machine:
     first, second, *others = AVX2.caches
     return replace(AVX2, caches=(replace(first, bytes=4096), replace(second, bytes=size), *others))
