@@ -50,6 +50,15 @@ def test_a_record_gives_the_same_code(name: str, target: str) -> None:
     assert decisions.read(str(own.decisions)) == decisions.read("\n\n# edited\n" + str(own.decisions))
 
 
+@pytest.mark.parametrize(("text", "rows"), [("C[i,j] += A[i,k]*B[k,j] where k in 1:1000", 1000), ("C[i,j] += A[i,k]*B[k,j]", 5)])
+def test_a_record_of_blocks_of_rows_is_read(text: str, rows: int) -> None:
+    """Where the rows do not begin at 0, or are fewer than others have in a block."""
+    shapes = {"A": (1, rows), "B": (rows, 200_000)}
+    own = polytc.lower(text, CPU, shapes=shapes)
+    assert " blocked=S1 along=k " in str(own.decisions)
+    assert polytc.lower(text, CPU, shapes=shapes, decisions=str(own.decisions)).source.text == own.source.text
+
+
 @pytest.mark.part(4)
 @pytest.mark.parametrize("edit", range(3))
 @pytest.mark.parametrize("name", PROGRAMS)
