@@ -328,8 +328,9 @@ def _streamed(s: pr.Statement, group: Group, index: list[str], lanes: int, strea
     tiled = [vector] if chosen.jam is None else [vector, index.index(chosen.jam)]
     sides = dict(zip(tiled, (min(chosen.width * lanes, group.extents[vector]), chosen.rows), strict=False))
     others = [r for r in range(len(index)) if r not in tiled]
-    return Tile(tuple(sides.get(r, 1) for r in range(len(index))), vector, (*others, *tiled),
-                tile_order.Block(s.name, stream.index, streams.ROWS, len(others)), None, ((vector, stream.columns),), True)
+    block = tile_order.Block(s.name, stream.index, min(streams.ROWS, s.extents[stream.index]), len(others))
+    return Tile(tuple(sides.get(r, 1) for r in range(len(index))), vector, (*others, *tiled), block, None,
+                ((vector, stream.columns),), True)
 
 
 def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine

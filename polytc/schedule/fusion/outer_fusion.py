@@ -63,7 +63,8 @@ def _decided(program: pr.Program, last: list[Cluster], group: Group, machine: Ma
         return own()
     options = ([*place.before, c] for place, candidates in joins for c in candidates)
     return made.take("outer", group.statements[0].name, own, lambda tail: _written(tail[-1]),
-                     lambda given: _read(last, group, given), options=lambda: ((tail, None) for tail in (*options, alone)))
+                     lambda given: _read(program, last, group, given),
+                     options=lambda: ((tail, None) for tail in (*options, alone)))
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,16 @@ def _written(cluster: Cluster) -> Outer:
     return Outer(cluster.groups[-1].statements[0].name, first.statements[0].name, rows, cluster.block)
 
 
-def _read(last: list[Cluster], group: Group, given: Outer) -> list[Cluster]:
+def _read(program: pr.Program, last: list[Cluster], group: Group, given: Outer) -> list[Cluster]:
     """What a line says of a group. Raises Misfit."""
     possible = {p.cluster.groups[0].statements[0].name: p for p in _places(last)}
-    if given.joins == ALONE and not given.rows:
+    if given.joins == ALONE and not given.rows and given.block == 1:
         return [*last, Cluster((group,))]
     if given.joins not in possible:
         raise Misfit(f"it can join {', '.join(possible)} or {ALONE}")
     place, joined = possible[given.joins], possible[given.joins].cluster
-    if given.block > 1 and joined.block == 1:
-        return [*place.before, panel_blocks.given(joined, group, given)]
+    if given.block != 1 and joined.block == 1:
+        return [*place.before, panel_blocks.given(program, joined, group, given)]
     names = {joined.groups[0].rows[row[0]][0]: row for row in shared_rows(joined, group)}
     rows = tuple(names[i] for i in given.rows if i in names)
     if not rows or tuple(sorted(rows, key=list(names.values()).index)) != rows or len(rows) != len(given.rows):

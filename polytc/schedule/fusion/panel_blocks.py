@@ -24,6 +24,8 @@ from polytc.schedule.fusion.cluster import Cluster
 
 ROW = 384
 """Bytes of a row of what is copied that a block has: longer rows are read no faster, and a block stays in the caches."""
+LARGEST = 2 << 20
+"""Bytes of a block at most: each thread keeps one, in C on its stack."""
 TURNS = 2
 """Blocks for each thread, at least, if fewer panels make so many."""
 
@@ -38,6 +40,9 @@ def joined(program: pr.Program, copies: Group, new: Group, machine: Machine) -> 
         panels = -(-copies.extents[r] // width) if width else 0
         if panels > 1:
             most = -(-ROW // (width * max(program.tensor(s.target).dtype.bytes for s in copies.statements)))
+            most = min(most, LARGEST // _bytes(program, copies, r, width))
+            if not most:
+                continue
             own = max(1, min(most, panels // (TURNS * machine.cores), panels - 1))
             sizes = dict.fromkeys((own, *range(1, min(most + 1, panels))))
             yield from (Cluster((copies, new), ((r, n),), p * width) for p in sizes)
@@ -49,13 +54,22 @@ def pays(program: pr.Program, joined: Cluster, machine: Machine) -> bool:
     return sum(t.size * t.dtype.bytes for t in made) > machine.second_cache.bytes // 2 and joined.whole.iterations >= machine.cores
 
 
-def given(cluster: Cluster, new: Group, line: Outer) -> Cluster:
+def _bytes(program: pr.Program, copies: Group, row: int, block: int) -> int:
+    """Bytes of what the copies write in a block."""
+    return sum(-(-s.points * block // copies.extents[row]) * program.tensor(s.target).dtype.bytes for s in copies.statements)
+
+
+def given(program: pr.Program, cluster: Cluster, new: Group, line: Outer) -> Cluster:
     """The cluster that a line of a record names. Raises Misfit."""
-    if len(cluster.groups) == 1 and len(line.rows) == 1:
+    may = not program.sizes and not cluster.groups[0].blocks and len(cluster.groups) == len(line.rows) == 1
+    if may and line.block > 0:
         copies = cluster.groups[0]
         for r, n in product(range(len(copies.rows)), range(len(new.rows))):
             width = common_width(copies, r, new, n) if copies.rows[r][0] == line.rows[0] else 0
             if width and line.block % width == 0 and line.block < copies.extents[r]:
+                size = _bytes(program, copies, r, line.block)
+                if size > LARGEST:
+                    raise Misfit(f"a block of {line.block} takes {size} bytes, and {LARGEST} are the most")
                 return Cluster((copies, new), ((r, n),), line.block)
     raise Misfit(f"{line.joins} is no copy in panels that {line.statement} reads in blocks of {line.block}")
 
