@@ -51,7 +51,8 @@ def joined(program: pr.Program, copies: Group, new: Group, machine: Machine) -> 
 def pays(program: pr.Program, joined: Cluster, machine: Machine) -> bool:
     """Would the copy fill half of the second cache, and has each thread a block?"""
     made = [program.tensor(s.target) for s in joined.groups[0].statements]
-    return sum(t.size * t.dtype.bytes for t in made) > machine.second_cache.bytes // 2 and joined.whole.iterations >= machine.cores
+    large = 2 * sum(t.size * t.dtype.bytes for t in made) > machine.second_cache.bytes
+    return large and joined.whole.iterations >= machine.cores
 
 
 def _bytes(program: pr.Program, copies: Group, row: int, block: int) -> int:
