@@ -38,7 +38,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
 """name -> three records that say something else than polytc does by itself (for AVX-512), without their head."""
 
 SEEN: dict[str, tuple[str, str, str]] = {
-    "matmul": ("+B_packed[5, 140, 32] +C_tile[4, 32]", "+parallel for c0 in 0:43 +for c3 in 0:50", "-parallel for c1"),
+    "matmul": ("+140, 32] +C_tile[4, 32]", "+parallel for c0 in 0:43 +for c3 in 0:50", "-parallel for c1"),
     "convolution": ("-O_U[6, 6, +I_pad[16, 30, 30]", "+O_U[4, 4, 16, 24] +O_V[14, 14, 4, 4, 16]",
                     "-O_U[6, 6, +kernel k0(f32 I[16, 28, 28], f32 O[24, 28, 28], f32 W[24, 16, 3, 3])"),
     "softmax": ("-_lanes", "+scratch f32 E[17, 300] +scratch f32 S[17]", "+M_S1_lanes_slice[7] +(c1 * 7)"),

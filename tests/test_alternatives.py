@@ -121,7 +121,7 @@ def test_what_may_be_asked(tmp_path: Path) -> None:
     command, by = ["emit", MATMUL, *shapes, "--stage", "alternatives"], tmp_path / "record"
     printed = CliRunner().invoke(app, command).output.splitlines()
     by.write_text(HEAD + next(line for line in printed if "width=32" in line) + "\n", encoding="utf-8")
-    assert CliRunner().invoke(app, [*command, "--decisions", str(by)]).output.startswith("threads S1_B_packed: parallel=yes\n")
+    assert CliRunner().invoke(app, [*command, "--decisions", str(by)]).output.startswith("outer S1_init: joins=none\n")
     told = CliRunner().invoke(app, ["emit", MATMUL, *shapes, "--stage", "decisions", "--decisions", str(by)]).output
     by.write_text(told, encoding="utf-8")
     assert CliRunner().invoke(app, [*command, "--decisions", str(by)]).output == "# the record leaves nothing open\n"

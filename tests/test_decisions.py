@@ -14,7 +14,7 @@ import polytc
 from polytc import compiler, decisions, errors
 from polytc.cli import app
 from polytc.codegen.target import Target
-from polytc.machine import AVX512
+from polytc.machine import AVX2, AVX512
 from polytc.rewrite import record
 from polytc.targets import registry
 from polytc.targets.llvm.target import LLVMTarget
@@ -48,6 +48,25 @@ def test_a_record_gives_the_same_code(name: str, target: str) -> None:
     assert plain(str(again.decisions)) == plain(str(own.decisions))
     assert plain(str(decisions.read(str(own.decisions)))) == plain(str(own.decisions))
     assert decisions.read(str(own.decisions)) == decisions.read("\n\n# edited\n" + str(own.decisions))
+
+
+@pytest.mark.parametrize(("text", "rows"), [("C[i,j] += A[i,k]*B[k,j] where k in 1:1000", 1000),
+                                            ("C[i,j] += A[i,k]*B[k,j]", 5)])
+def test_a_record_of_blocks_of_rows_is_read(text: str, rows: int) -> None:
+    """Where the rows do not begin at 0, or are fewer than others have in a block."""
+    shapes = {"A": (1, rows), "B": (rows, 200_000)}
+    own = polytc.lower(text, CPU, shapes=shapes)
+    assert " blocked=S1 along=k " in str(own.decisions)
+    assert polytc.lower(text, CPU, shapes=shapes, decisions=str(own.decisions)).source.text == own.source.text
+
+
+def test_a_block_of_panels_fits_on_a_stack() -> None:
+    """C keeps it there, for each thread."""
+    shapes = {"A": (40, 10_000), "B": (10_000, 400)}
+    own = polytc.lower(MATMUL, LLVMTarget(AVX2), shapes=shapes)
+    assert "joins=S1_B_packed rows=j block=48" in str(own.decisions)
+    with pytest.raises(errors.CompileError, match="a block of 96 takes 3840000 bytes"):
+        polytc.lower(MATMUL, LLVMTarget(AVX2), shapes=shapes, decisions=str(own.decisions).replace("block=48", "block=96", 1))
 
 
 @pytest.mark.part(4)

@@ -122,11 +122,24 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
         return ()
     found = []
     for buffer, form, width in _streams(loop, written, machine.caches[1].bytes):
-        moves = all(intervals.trips(x) == 1 or form.mentions(x.var) for x in around)
-        if form.coefficient(loop.var) * loop.step == width and moves:
-            size = buffer.dtype.bytes
-            found.append(Prefetch(loop, buffer, form, DISTANCE // size, addresses.Address(), 1, -(-width * size // LINE)))
+        moves, size = all(intervals.trips(x) == 1 or form.mentions(x.var) for x in around), buffer.dtype.bytes
+        ahead = DISTANCE // size
+        if form.coefficient(loop.var) * loop.step == width and moves and _goes_on(form, width, (*around, loop), ahead):
+            found.append(Prefetch(loop, buffer, form, ahead, addresses.Address(), 1, -(-width * size // LINE)))
     return tuple(found)
+
+
+def _goes_on(form: addresses.Address, width: int, nest: tuple[loops.For, ...], distance: int) -> bool:
+    """Is what lies so many elements later read after what lies between? Not where a loop outside jumps before."""
+    span = width
+    for loop in reversed(nest):
+        times = intervals.trips(loop)
+        if times is None or span >= distance:
+            return True
+        if times > 1 and form.coefficient(loop.var) * loop.step != span:
+            return False
+        span *= times
+    return True
 
 
 def stores(loop: loops.For, machine: Machine) -> tuple[Prefetch, ...]:

@@ -49,11 +49,13 @@ class SharedBy:
 @dataclass(frozen=True)
 class Outer:
     """A group shares outer loops with groups before it, or not. joins: the first statement of the first of them, or 'none';
-    rows: the loops, by the indices of that statement, outermost first."""
+    rows: the loops, by the indices of that statement, outermost first; block: iterations of the only such loop that the groups
+    run one after another."""
 
     statement: str
     joins: str
     rows: tuple[str, ...] = ()
+    block: int = 1
 
 
 @dataclass(frozen=True)

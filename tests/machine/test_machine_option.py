@@ -44,7 +44,7 @@ def test_its_costs_decide() -> None:
     assert not parallel(AVX2)
     assert parallel(AVX2.costing({"threads.elements": 100}))
     assert packed(AVX512)
-    assert not packed(AVX512.costing({"copies.pack": 1e6}))
+    assert not packed(AVX512.costing({"copies.pack_block": 1e6}))
 
 
 @pytest.mark.parametrize("machine", [AVX2, AVX512], ids=["avx2", "avx512"])
@@ -85,7 +85,7 @@ def test_described_devices_have_names(target: str) -> None:
 
 
 def test_the_target_c_stays_plain() -> None:
-    low = polytc.lower(TEXT, "c", shapes=SHAPES, machine=AVX512.costing({"copies.pack": 1e6}))
+    low = polytc.lower(TEXT, "c", shapes=SHAPES, machine=AVX512.costing({"copies.pack_block": 1e6}))
     assert low.target.machine.dots == ()
     assert "B_packed" not in str(low.rewritten)
 

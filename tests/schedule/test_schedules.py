@@ -73,7 +73,7 @@ def test_elementwise_chain_is_one_flat_vector_loop() -> None:
 
 
 def test_dot_products_get_lanes_of_partial_sums() -> None:
-    module = lowered("C[i,j] += A[i,k]*B[j,k]", {"A": (32, 64), "B": (32, 64)}, AVX2)
+    module = lowered("C[i,j] += A[i,k]*B[j,k]", {"A": (4, 64), "B": (32, 64)}, AVX2)
     tiles = [s.buffer for s in traverse.walk_stmt(module.kernels[0].body) if isinstance(s, loops.Alloc)]
     assert any(t.shape[-1] == 8 for t in tiles)
     assert module.scratch == ()
@@ -178,5 +178,5 @@ def test_a_matrix_read_once_is_walked_along_its_rows() -> None:
     """A vector times a matrix: the reduction runs in short blocks outside of the loop over columns."""
     program = build("y[j] += x[k]*A[k,j]", {"x": (2048,), "A": (2048, 4096)})
     text = str(compiler.lower_program(program, LLVMTarget(AVX512)).schedule)
-    assert "floor((k)/16)" in text
-    assert text.index("floor((k)/16)") < text.index("S1[j, k] -> [(floor((j)/")
+    assert "floor((k)/8)" in text
+    assert text.index("floor((k)/8)") < text.index("S1[j, k] -> [((j) mod")

@@ -23,7 +23,7 @@ from tests.sketches import Sketch, arrows, of, sketches
 T = TypeVar("T")
 MACHINES = {"avx512": AVX512, "gpu": DEVICES["nvidia-sm90"]}
 PACKAGES = (cpu, gpu, tiling, fusion)
-NO_STRATEGIES = {"polytc.schedule.cpu.given_tiles", "polytc.schedule.cpu.tile"}
+NO_STRATEGIES = {"polytc.schedule.cpu.given_tiles", "polytc.schedule.cpu.tile", "polytc.schedule.fusion.cluster"}
 """What strategies decide, as values, and lines of records of decisions."""
 SKETCHES = [s for package in PACKAGES for s in sketches(package)]
 

@@ -235,19 +235,44 @@ def _union(parts: list[simplify.Interval]) -> simplify.Interval:
 def _side(d: int, extent: int, accesses: list[_Access], shared: dict[str, simplify.Interval]) -> _Side:
     """Dimension d of all accesses; the whole of it where they do not agree on a base or the rest has no bounds."""
     whole = _Side({}, 0, extent)
-    base: simplify.Terms | None = None
-    low: int | None = None
-    high = 0
-    for a in {(x.indices[d], id(x.path)): x for x in accesses}.values():
-        split = _split(a.indices[d], shared, _known(a.path))
-        if split is None or (base is not None and split[0] != base):
-            return whole
-        base = split[0]
-        low, high = (split[1], split[2]) if low is None else (min(low, split[1]), max(high, split[2]))
-    if base is None or low is None:
+    known = {(x.indices[d], id(x.path)): _known(x.path) for x in accesses}
+    splits = [(_split(index, shared, path), path) for (index, _), path in known.items()]
+    found = [(split, path) for split, path in splits if split is not None]
+    base = _base([(split[0], path) for split, path in found], shared) if len(found) == len(splits) else None
+    if base is None or not found:
         return whole
+    ends = list[tuple[int, int]]()
+    for (own, low, high), path in found:
+        beyond = sum((own.get(atom, 0) - base.get(atom, 0)) * _only(atom, path) for atom in {*own, *base}
+                     if own.get(atom, 0) != base.get(atom, 0))
+        ends.append((low + beyond, high + beyond))
+    low, high = min(x for x, _ in ends), max(x for _, x in ends)
     smaller = isinstance(extent, Size) or high - low + 1 < extent
     return _Side(base, low, high - low + 1) if base or smaller else whole
+
+
+def _base(parts: list[tuple[simplify.Terms, dict[str, simplify.Interval]]], shared: dict[str, simplify.Interval]
+          ) -> simplify.Terms | None:
+    """The part of an index that the shared loops fix, of which these are the parts of its accesses; None if they do not agree.
+    A loop that an access knows to be at its only iteration, the last and partial tile, says nothing of it there."""
+    base: simplify.Terms = {}
+    for name in shared:
+        atom = loops.Var(name)
+        found = {own.get(atom, 0) for own, path in parts if path[name][0] is None or path[name][0] != path[name][1]}
+        found = found or {own.get(atom, 0) for own, _ in parts}
+        if len(found) > 1:
+            return None
+        c = found.pop()
+        base |= {atom: c} if c else {}
+    return base
+
+
+def _only(atom: loops.Expr, known: dict[str, simplify.Interval]) -> int:
+    """The value of the variable of a loop that runs once."""
+    assert isinstance(atom, loops.Var)
+    value = known[atom.name][0]
+    assert value is not None
+    return value
 
 
 def _split(index: loops.Expr, shared: dict[str, simplify.Interval], known: dict[str, simplify.Interval]) \
@@ -338,6 +363,5 @@ def _moved(index: loops.Expr, side: _Side) -> loops.Expr:
         return replace(index, base=_moved(index.base, side))
     if not side.base and not side.low:
         return index
-    terms = simplify.linear(index)
-    rest = simplify.build({atom: c for atom, c in terms.items() if atom not in side.base})
+    rest = loops.binary("-", index, simplify.build(side.base)) if side.base else index
     return simplify.expr(loops.binary("-", rest, loops.const(side.low)), {})

@@ -29,8 +29,17 @@ SMALL = 1 << 31
 
 
 def simplify_kernel(kernel: loops.Kernel) -> loops.Kernel:
-    """The kernel with a simplified body."""
-    return replace(kernel, body=simplify(kernel.body, {}))
+    """The kernel with a simplified body. Of parallel loops side by side those that run once stay loops: threads share what the
+    last, partial tile does as well."""
+    body = kernel.body
+    if isinstance(body, loops.Block) and sum(map(_parallel, body.stmts)) > 1:
+        return replace(kernel, body=loops.block(*(_for(x, {}, dissolve=not _parallel(x)) if isinstance(x, loops.For)
+                                                  else simplify(x, {}) for x in body.stmts)))
+    return replace(kernel, body=simplify(body, {}))
+
+
+def _parallel(s: loops.Stmt) -> bool:
+    return isinstance(s, loops.For) and s.kind == "parallel"
 
 
 def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
@@ -51,13 +60,13 @@ def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
             return s
 
 
-def _for(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
+def _for(s: loops.For, known: dict[str, Interval], *, dissolve: bool = True) -> loops.Stmt:
     lower, upper = expr(s.lower, known), expr(s.upper, known)
     count = interval(expr(loops.binary("-", upper, lower), known), known)
     if count[1] is not None and count[1] <= 0:
         return loops.Block(())
     once = count[0] is not None and count[1] is not None and 1 <= count[0] <= count[1] <= s.step
-    if once and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
+    if once and dissolve and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
         return at(s.body, s.var, int(lower.value), known) if isinstance(lower, loops.Const) else \
             simplify(traverse.substitute(s.body, {s.var: lower}), known)
     body = simplify(s.body, known | {s.var: values(s, known)})
@@ -67,6 +76,8 @@ def _for(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
 def values(s: loops.For, known: dict[str, Interval]) -> Interval:
     """What the variable of a loop lies between, in its body."""
     low, high = interval(s.lower, known)[0], interval(s.upper, known)[1]
+    if s.step > 1 and low is not None and high is not None and isinstance(s.lower, loops.Const):
+        return low, max(low, high - 1 - (high - 1 - low) % s.step)
     return low, None if high is None else high - 1
 
 

@@ -25,13 +25,12 @@ from polytc.program.generalise import numeric
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-from polytc.rewrite.cpu.cache_sets import refetch_cycles
 from polytc.rewrite.cpu.lanes import along
 from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
-from polytc.schedule.cost import register_tiles
+from polytc.schedule.cost import register_tiles, streams, strips
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_access, of_statement, panel
 
 PANEL = 16
 """The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
@@ -163,11 +162,15 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
     lanes = lane_width(program, s, machine)
     plain = register_tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
-    again = {r: refetch_cycles(program, s, r, plain, lanes, machine) if plain is not None and not around.sized else 0.0
-             for r in pr.reads(s)}
+
+    def waits(tile: register_tiles.RegisterTile | None, but: pr.Read | None = None) -> float:
+        others = [r for r in pr.reads(s) if r != but] if tile is not None and not around.sized else []
+        return sum(strips.cycles(program, s, r, tile, lanes, machine) for r in others if tile is not None)
     dots = s.points / lanes * machine.costs.arithmetic.dot if reduced is not None else float("inf")
-    unpacked = plain.cycles if plain is not None else dots
-    unpacked += sum(again.values())
+    unpacked = (plain.cycles if plain is not None else dots) + waits(plain)
+    stream = streams.best(program, s, accesses, shared, lanes, machine)
+    if stream is not None and plain is not None:
+        unpacked = min(unpacked, stream.cycles + waits(stream.tile, stream.read))
     each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
     tiled = isinstance(s.value, pr.Call) and machine.multiplies_tiles(s.value.fn)  # see rewrite.cpu.matrix_tiles
     found = list[_Candidate]()
@@ -176,7 +179,7 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
         size = _points(s, formal)
         if not formal or read.tensor not in around.given or (tiled and any(map(panel, read.subscripts))):
             continue
-        if read.tensor not in fixed and not again[read] and s.points < costs.pack_uses * size:
+        if read.tensor not in fixed and around.sized and s.points < costs.pack_uses * size:
             times = s.points // max(1, size)
             why.declines(name, f"{read.tensor}: each element is used {times} times, and a copy takes {costs.pack_uses}")
             continue
@@ -191,10 +194,19 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
             if _as_it_lies(program, s, read, vector, width):
                 why.declines(name, f"{read.tensor}: it lies as panels of {width} along {vector} would")
                 continue
-            copy = 0.0 if read.tensor in fixed else costs.pack * size
-            beside = sum(again.values()) - again[read] + copy
+            copy = 0.0 if read.tensor in fixed else _copied(program, read, vector, around) * size
+            beside = waits(tile, read) + copy
             found.append(_Candidate(Panels(name, read.tensor, place - 1, vector, width), tile.cycles, beside, copy))
     return _Weighed(unpacked, tuple(found))
+
+
+def _copied(program: pr.Program, read: pr.Read, along: str, around: _Around) -> float:
+    """Cycles that a copy takes for an element. Of fixed sizes it is made in blocks of panels (schedule.fusion.panel_blocks),
+    which are used in the caches, and memory is read along rows."""
+    costs, access, tensor = around.machine.costs, of_access(program, read), program.tensor(read.tensor)
+    if around.sized or access.stride(along) != 1:
+        return costs.copies.pack
+    return costs.copies.pack_block + (access.width * costs.traffic.memory if strips.far(tensor, around.machine) else 0.0)
 
 
 def _other_widths(program: pr.Program, x: _Candidate, machine: Machine) -> Iterator[_Candidate]:

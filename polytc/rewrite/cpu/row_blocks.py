@@ -27,7 +27,8 @@ from polytc.program.scalars import I64
 from polytc.rewrite.cpu import masked_blocks
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import Group, is_contraction, partition
-from polytc.schedule.fusion.outer_fusion import Cluster, handed_on, may_swap, shared_rows
+from polytc.schedule.fusion.cluster import Cluster
+from polytc.schedule.fusion.outer_fusion import handed_on, may_swap, shared_rows
 
 LARGEST, SMALLEST = 64, 8
 """Rows of a block: more give no operand more reuse, less give it too little."""

@@ -15,7 +15,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.schedule.facts.fusion_groups import reduced_indices
-from polytc.schedule.facts.strides import of_access, panel
+from polytc.schedule.facts.strides import panel
 
 SMALLEST_BLOCK = 16
 """Steps of a reduction below which loading and storing the accumulators for each block would show."""
@@ -67,7 +67,7 @@ def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tup
     second = machine.second_cache.bytes
     kept = [r for r in pr.reads(s) if not depends(r, names[rows[-1]])]
     total = sum(footprint(program, s, r, sizes) for r in kept)
-    if not reduced or 4 * total <= second or any(_plain_target(s, i) for i in reduced):
+    if not reduced or 4 * total <= second or any(in_target(s, i) for i in reduced):
         return None
     extent = s.extents
     cut = next(((i, size) for i in reduced if (size := _steps(s, i, extent, second / (4 * total)))
@@ -86,24 +86,8 @@ def _steps(s: pr.Statement, index: str, extent: Mapping[str, int], part: float) 
     return size if steps >= SMALLEST_BLOCK and any(r.index == index and r.lower == 0 for r in s.ranges) else 0
 
 
-def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine: Machine) -> Block | None:
-    """Cut the reduction of a statement that reads a large operand once, in strides of pages: all tiles of a few rows
-    of it come before the next rows, so that memory is walked along and the translation of each address is found again."""
-    reads = pr.reads(s)
-    large = [r for r in reads if footprint(program, s, r, {}) > machine.second_cache.bytes]
-    reduced = reduced_indices(s)
-    if len(large) != 1 or len(reduced) != 1 or not all(depends(large[0], i) for i in s.indices):
-        return None
-    stride = of_access(program, large[0]).stride(reduced[0])
-    extent = s.extents[reduced[0]]
-    width = program.tensor(large[0].tensor).dtype.bytes
-    if stride is None or 4 * abs(stride) * width < machine.costs.traffic.page or any(_plain_target(s, i) for i in reduced):
-        return None
-    size = max((d for d in range(1, 2 * SMALLEST_BLOCK) if extent % d == 0), default=1)
-    return Block(s.name, reduced[0], size, 0) if 2 * size >= SMALLEST_BLOCK else None
-
-
-def _plain_target(s: pr.Statement, index: str) -> bool:
+def in_target(s: pr.Statement, index: str) -> bool:
+    """Does an index stand in the subscripts of the target?"""
     return any(e == pr.Index(index) for sub in s.subscripts for e in pr.walk(sub))
 
 

@@ -51,7 +51,7 @@ def read(group: Group, given: Tiled) -> Tile:
 def _block(group: Group, given: Tiled) -> Block | None:
     if not given.blocked:
         return None
-    reduced = _reduced(group, given.blocked)
+    reduced = _reduced(group, given.blocked, lower=None)
     if given.along not in reduced or reduced[given.along] < given.block or given.block < 1:
         raise Misfit(f"{given.blocked} reduces over {', '.join(f'{i} of {n} steps' for i, n in reduced.items()) or 'nothing'}")
     if not 0 <= given.depth <= len(group.rows):
@@ -71,12 +71,12 @@ def _straight(group: Group, given: Tiled) -> tuple[str, tuple[str, ...]] | None:
     return name, tuple(indices)
 
 
-def _reduced(group: Group, statement: str) -> dict[str, int]:
-    """The reduced indices of a statement that start at 0, and their extents."""
+def _reduced(group: Group, statement: str, lower: int | None = 0) -> dict[str, int]:
+    """The reduced indices of a statement that start there, or anywhere, and their extents."""
     s = next((s for s in group.statements if s.name == statement), None)
     if s is None:
         raise Misfit(f"the statements are {', '.join(s.name for s in group.statements)}")
-    return {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s) and r.lower == 0}
+    return {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s) and lower in (None, r.lower)}
 
 
 def kind(given: Threaded) -> str:

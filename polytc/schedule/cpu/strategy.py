@@ -16,19 +16,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 
 from polytc.machine import Machine, estimates
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
-from polytc.schedule.cost import matrix_blocks, parallel_profitability, register_tiles, tile_order, vector_loops
+from polytc.schedule.cost import matrix_blocks, parallel_profitability, register_tiles, streams, tile_order, vector_loops
 from polytc.schedule.cpu import given_tiles
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.decisions import Decisions, Priced, Threaded
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, is_contraction, partition, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width
-from polytc.schedule.fusion.outer_fusion import Cluster, clusters
+from polytc.schedule.fusion.cluster import Cluster
+from polytc.schedule.fusion.outer_fusion import clusters
 from polytc.schedule.fusion.policies import Fusion
 
 SQUARE = 16
@@ -61,10 +61,11 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
     whole = cluster.whole
     if not whole.rows:
         return _group(program, cluster.groups[0], machine, name, kind, made)
-    count = around * prod(whole.extents)
+    count = around * whole.iterations
     inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count, made)
     parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count, made) for n, c in enumerate(inner))
-    rows = (tuple((s.name, isl.name(i)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
+    rows = (tuple((s.name, _tile_loop(i, cluster.block)) for s, i in zip(whole.statements, row, strict=True))
+            for row in whole.rows)
     members = tuple(Member(row, kind, coincident=True) for row in rows)
     return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
 
@@ -110,15 +111,15 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind:
 
 def _row(group: Group, row: int, tile: Tile, kind: str, positions: tuple[int, ...]) -> Member:
     """A shared loop, over tiles, of some of the group's statements."""
-    cache = dict(tile.caches).get(row)
+    cache = dict(tile.caches).get(row, dict(group.blocks).get(row))
     return Member(tuple((group.statements[n].name, _tile_loop(group.rows[row][n], tile.sizes[row], cache)) for n in positions),
                   kind, coincident=True)
 
 
 def _cache_block(group: Group, row: int, tile: Tile, kind: str) -> Member:
     """The loop over the blocks of tiles of a shared loop."""
-    size = dict(tile.caches)[row]
-    return Member(tuple((s.name, _tile_loop(group.rows[row][n], size)) for n, s in enumerate(group.statements)), kind,
+    size, block = dict(tile.caches)[row], dict(group.blocks).get(row)
+    return Member(tuple((s.name, _tile_loop(group.rows[row][n], size, block)) for n, s in enumerate(group.statements)), kind,
                   coincident=True)
 
 
@@ -191,7 +192,9 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if s.op is not None and reduced_indices(s):
         chosen = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
         if chosen is not None:
-            return _register_tile(program, s, group, index, lanes, chosen, machine)
+            stream = None if group.blocks else streams.better(program, s, accesses, chosen, tuple(index), lanes, machine)
+            return _streamed(s, group, index, lanes, stream) if stream is not None else \
+                _register_tile(program, s, group, index, lanes, chosen, machine)
         return _unrolled(s, group, accesses, index, machine)[0] if is_contraction(s) and not s.where else flat
     wide = [r for r in rows if group.extents[r] >= min(4, lanes)]
     crossing = {r: _crossing(accesses, index, r, wide) for r in wide}
@@ -314,11 +317,20 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, index: li
         caches = ((index.index(found.index), found.size),) if found.index else ()
         return Tile(tuple(sizes), vector, found.order, found.block, None, caches, bool(caches))
     rows = tile_order.of_tiles(program, s, named, machine)
-    block = None
-    if not chosen.straight:
-        block = tile_order.block(program, s, named, rows, machine) or tile_order.stream(program, s, named, machine)
+    block = tile_order.block(program, s, named, rows, machine) if not chosen.straight else None
     straight = (s.name, reduced_indices(s)[-chosen.straight:]) if chosen.straight else None
     return Tile(tuple(sizes), vector, rows, block, straight)
+
+
+def _streamed(s: pr.Statement, group: Group, index: list[str], lanes: int, stream: streams.Stream) -> Tile:
+    """A tile that takes some rows of a large operand after others (schedule.cost.streams); threads share their columns."""
+    chosen, vector = stream.tile, index.index(stream.tile.vector)
+    tiled = [vector] if chosen.jam is None else [vector, index.index(chosen.jam)]
+    sides = dict(zip(tiled, (min(chosen.width * lanes, group.extents[vector]), chosen.rows), strict=False))
+    others = [r for r in range(len(index)) if r not in tiled]
+    block = tile_order.Block(s.name, stream.index, min(streams.ROWS, s.extents[stream.index]), len(others))
+    return Tile(tuple(sides.get(r, 1) for r in range(len(index))), vector, (*others, *tiled), block, None,
+                ((vector, stream.columns),), True)
 
 
 def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine

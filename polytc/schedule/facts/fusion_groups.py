@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 from polytc.program import program as pr
 from polytc.program.affine import affine
@@ -32,15 +32,23 @@ TURNED = 8
 @dataclass(frozen=True)
 class Group:
     """Statements under common loops. rows[r][s]: the index of statement s that runs as shared loop r; extents[r]: that loop's
-    half-open range, the same for all statements. Example: matmul + bias has rows (('i','i','i'), ('j','j','j'))."""
+    half-open range, the same for all statements. Example: matmul + bias has rows (('i','i','i'), ('j','j','j')). blocks: (row,
+    iterations) of shared loops that a loop around runs in blocks of so many, of which the ranges are the first."""
 
     statements: tuple[pr.Statement, ...]
     rows: tuple[tuple[str, ...], ...]
     ranges: tuple[tuple[int, int], ...]
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def extents(self) -> tuple[int, ...]:
         return tuple(upper - lower for lower, upper in self.ranges)
+
+    @property
+    def iterations(self) -> int:
+        """Of all shared loops, blocks counted once."""
+        blocks = dict(self.blocks)
+        return prod(-(-e // blocks.get(r, 1)) for r, e in enumerate(self.extents))
 
     def inner(self, position: int) -> tuple[pr.Range, ...]:
         """The ranges of a statement's indices that are not shared."""

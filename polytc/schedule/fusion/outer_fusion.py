@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.program.scalars import I64
 from polytc.schedule.decisions import Decisions, Misfit, Outer
 from polytc.schedule.facts.fusion_groups import Group, aligned, hides_conflict, is_contraction
 from polytc.schedule.facts.strides import of_statement
+from polytc.schedule.fusion import panel_blocks
+from polytc.schedule.fusion.cluster import Cluster
 
 FEWEST = 8
 """Iterations of a loop that give an operand enough reuse, and shared iterations that a cluster keeps at least for threads."""
@@ -30,47 +30,6 @@ LARGEST = 96
 """Statements of a cluster."""
 ALONE = "none"
 """What a group joins that shares no outer loops with those before it."""
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """groups: in order, as they were. rows[r]: for each group the number of its row that is shared loop r, outermost first; no
-    rows for a group alone."""
-
-    groups: tuple[Group, ...]
-    rows: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def whole(self) -> Group:
-        """All statements under the shared loops alone."""
-        first = self.groups[0]
-        return Group(tuple(s for g in self.groups for s in g.statements),
-                     tuple(tuple(i for g, r in zip(self.groups, row, strict=True) for i in g.rows[r]) for row in self.rows),
-                     tuple(first.ranges[row[0]] for row in self.rows))
-
-    @property
-    def without_last(self) -> Cluster:
-        """All groups but the last."""
-        groups = self.groups[:-1]
-        return Cluster(groups, tuple(row[:-1] for row in self.rows)) if len(groups) > 1 else Cluster(groups)
-
-    def part(self, position: int) -> Group:
-        """A group as it is inside the shared loops: its statements with the shared indices fixed, its other rows."""
-        group = self.groups[position]
-        shared = [row[position] for row in self.rows]
-        fixed = tuple(_fixed(s, {group.rows[r][n]: group.ranges[r][0] for r in shared}) for n, s in enumerate(group.statements))
-        kept = [r for r in range(len(group.rows)) if r not in shared]
-        return Group(fixed, tuple(group.rows[r] for r in kept), tuple(group.ranges[r] for r in kept))
-
-
-def _fixed(s: pr.Statement, values: dict[str, int]) -> pr.Statement:
-    """The statement for one value of some indices."""
-    numbers: dict[str, pr.Expr] = {name: pr.Const(value, I64) for name, value in values.items()}
-    return replace(s, value=pr.substitute(s.value, numbers), subscripts=tuple(pr.substitute(x, numbers) for x in s.subscripts),
-                   where=tuple(pr.substitute(x, numbers) for x in s.where),
-                   bounds=tuple(replace(b, lower=pr.substitute(b.lower, numbers), upper=pr.substitute(b.upper, numbers))
-                                for b in s.bounds if b.index not in values),
-                   ranges=tuple(r for r in s.ranges if r.index not in values))
 
 
 def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine, around: int = 1,
@@ -87,7 +46,7 @@ def _decided(program: pr.Program, last: list[Cluster], group: Group, machine: Ma
              ) -> list[Cluster]:
     """What takes the place of the last clusters to take the group in."""
     alone, places = [*last, Cluster((group,))], _places(last)
-    joins = [(p, [Cluster((*p.cluster.groups, group), rows) for rows in _depths(program, p.cluster, group)]) for p in places]
+    joins = [(p, list(_joined(program, p.cluster, group, machine))) for p in places]
 
     def own() -> list[Cluster]:
         found, joins_last = list[list[Cluster]](), False
@@ -104,7 +63,8 @@ def _decided(program: pr.Program, last: list[Cluster], group: Group, machine: Ma
         return own()
     options = ([*place.before, c] for place, candidates in joins for c in candidates)
     return made.take("outer", group.statements[0].name, own, lambda tail: _written(tail[-1]),
-                     lambda given: _read(last, group, given), options=lambda: ((tail, None) for tail in (*options, alone)))
+                     lambda given: _read(program, last, group, given),
+                     options=lambda: ((tail, None) for tail in (*options, alone)))
 
 
 @dataclass(frozen=True)
@@ -134,22 +94,26 @@ def _written(cluster: Cluster) -> Outer:
     if len(cluster.groups) == 1:
         return Outer(first.statements[0].name, ALONE)
     rows = tuple(first.rows[row[0]][0] for row in cluster.rows)
-    return Outer(cluster.groups[-1].statements[0].name, first.statements[0].name, rows)
+    return Outer(cluster.groups[-1].statements[0].name, first.statements[0].name, rows, cluster.block)
 
 
-def _read(last: list[Cluster], group: Group, given: Outer) -> list[Cluster]:
+def _read(program: pr.Program, last: list[Cluster], group: Group, given: Outer) -> list[Cluster]:
     """What a line says of a group. Raises Misfit."""
     possible = {p.cluster.groups[0].statements[0].name: p for p in _places(last)}
-    if given.joins == ALONE and not given.rows:
+    if given.joins == ALONE and not given.rows and given.block == 1:
         return [*last, Cluster((group,))]
     if given.joins not in possible:
         raise Misfit(f"it can join {', '.join(possible)} or {ALONE}")
     place, joined = possible[given.joins], possible[given.joins].cluster
+    if given.block != 1 and joined.block == 1:
+        return [*place.before, panel_blocks.given(program, joined, group, given)]
     names = {joined.groups[0].rows[row[0]][0]: row for row in shared_rows(joined, group)}
     rows = tuple(names[i] for i in given.rows if i in names)
     if not rows or tuple(sorted(rows, key=list(names.values()).index)) != rows or len(rows) != len(given.rows):
         raise Misfit(f"the loops that it can share with {given.joins} are {', '.join(names) or 'none'}, in this order")
-    return [*place.before, Cluster((*joined.groups, group), rows)]
+    if given.block != joined.block:
+        raise Misfit(f"{given.joins} runs in blocks of {joined.block}")
+    return [*place.before, replace(joined, groups=(*joined.groups, group), rows=rows)]
 
 
 def _gain(program: pr.Program, joined: Cluster) -> int:
@@ -195,12 +159,15 @@ def shared_rows(cluster: Cluster, new: Group) -> tuple[tuple[int, ...], ...]:
     return tuple(shared)
 
 
-def _depths(program: pr.Program, cluster: Cluster, new: Group) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """The rows of the cluster with one group more: as many shared loops as there may be, then fewer."""
+def _joined(program: pr.Program, cluster: Cluster, new: Group, machine: Machine) -> Iterator[Cluster]:
+    """The cluster with one group more: as many shared loops as there may be, then fewer, then blocks of panels."""
     whole = _with_rows(cluster).whole
-    along = {row for r, row in enumerate(_with_rows(cluster).rows) if _along_memory(program, whole, r)}
+    along = {row for r, row in enumerate(_with_rows(cluster).rows) if cluster.block == 1 and _along_memory(program, whole, r)}
     shared = [row for row in shared_rows(cluster, new) if row[:-1] not in along]
-    return (tuple(shared[:depth]) for depth in range(len(shared), 0, -1))
+    for depth in range(len(shared), 0, -1):
+        yield replace(cluster, groups=(*cluster.groups, new), rows=tuple(shared[:depth]))
+    if len(cluster.groups) == 1:
+        yield from panel_blocks.joined(program, cluster.groups[0], new, machine)
 
 
 def _along_memory(program: pr.Program, whole: Group, row: int) -> bool:
@@ -212,7 +179,9 @@ def _along_memory(program: pr.Program, whole: Group, row: int) -> bool:
 def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machine, around: int) -> bool:
     """Is what flows from the groups to the new one too large for the first cache, but its slice small enough for the second?
     And does every contraction keep a loop in which it reuses what the shared loops do not change?"""
-    count = prod(joined.whole.extents)
+    if joined.block > 1 and before.block == 1:
+        return panel_blocks.pays(program, joined, machine)
+    count = joined.whole.iterations
     wanted = {r.tensor for s in joined.groups[-1].statements for r in pr.reads(s)}
     sizes = {n: program.tensor(n).size * program.tensor(n).dtype.bytes // around for n in handed_on(program, joined.groups)}
     ready = {s.target for g in before.groups for s in g.statements}

@@ -164,8 +164,9 @@ def _strips(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[st
     found, names = dict[str, float](), {s.name for s in group.statements}
     for n, s in enumerate(group.statements):
         shared = {row[n] for row in group.rows}
+        block = max((size for _, size in group.blocks), default=1)
         for r in (pr.Read(s.target, s.subscripts, tensors[s.target].dtype), *pr.reads(s)):
-            tensor, width = tensors[r.tensor], 2 * machine.lanes(tensors[r.tensor].dtype.bytes)
+            tensor, width = tensors[r.tensor], max(block, 2 * machine.lanes(tensors[r.tensor].dtype.bytes))
             if is_contraction(s) or not r.subscripts or users[r.tensor] <= names or tensor.shape[-1] <= width:
                 continue
             along = set(pr.index_names(r.subscripts[-1]))
@@ -200,6 +201,6 @@ def _time(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]
         work += estimates.strips(machine, _strips(group, tensors, users, machine))
     if machine.cores == 1 or sum(s.points for s in group.statements) < machine.costs.threads.instances:
         return work
-    iterations = prod(group.extents)
+    iterations = group.iterations
     shared = work * ceil(iterations / machine.cores) / iterations + estimates.regions(machine, 1)
     return min(work, shared, key=lambda t: t.seconds)  # threads are no reason to split a group

@@ -247,7 +247,7 @@ class Writer:
     def _together(self, run: tuple[loops.Stmt, ...]) -> None:
         """A statement, or parallel loops that never meet as one region: the iterations of one follow those of another, and are
         divided by what they weigh."""
-        members = [s for s in run if isinstance(s, loops.For) and not traverse.runs_once(s)] if len(run) > 1 else []
+        members = [s for s in run if isinstance(s, loops.For)] if len(run) > 1 else []
         if len(members) < len(run):
             for s in run:
                 self.statement(s)

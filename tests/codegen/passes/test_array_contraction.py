@@ -82,6 +82,20 @@ def test_full_tiles_and_the_last_one_count_as_one_loop() -> None:
     assert contracted(x, t, y, L.block(tiles(0, 4, 5), tiles(4, 5, 4))) == [(5, N), (5, N)]
 
 
+def test_the_last_tile_may_say_its_rows_as_numbers() -> None:
+    """As simplification leaves them in a loop that runs once."""
+    x, t, y = buffers(N, N)
+
+    def tiles(row: L.Expr, first: int, last: int, rows: int) -> L.Stmt:
+        make = P.loop("i", rows, P.loop("j", N, copy(x, t, (row, J), row)))
+        use = P.loop("i", rows, P.loop("j", N, L.Store(y, (row, J), P.load(t, row, J))))
+        return P.loop("p", last, L.block(make, use), lower=first)
+    for at in (20, 19):  # in the second case the tiles overlap: they have one row in common
+        last = tiles(L.binary("+", I, L.const(at)), 4, 5, N - at)
+        found = contracted(x, t, y, L.block(tiles(P.scaled("p", 5, I), 0, 4, 5), last))
+        assert found == ([(5, N), (5, N)] if at == 20 else [])
+
+
 def test_loops_of_one_name_over_the_same_range_are_two_loops() -> None:
     x, t, y = buffers(N, N)
     body = L.block(P.loop("i", N, P.loop("j", N, copy(x, t, (I, J)))),

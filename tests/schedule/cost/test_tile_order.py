@@ -11,30 +11,6 @@ from polytc.machine import AVX2, Machine
 from polytc.program import program as pr
 from polytc.schedule.cost import tile_order
 
-VECTOR = "y[j] += x[i] * A[i,j]"
-
-
-@pytest.mark.parametrize(("steps", "size"), [(1024, 16), (31 * 32, 31), (9 * 113, 9), (8 * 127, 8), (7 * 149, None),
-                                             (1021, None), (30 * 37, 30)])
-def test_a_large_matrix_is_read_some_rows_at_a_time(steps: int, size: int | None) -> None:
-    """As many as divide them all, fewer than 32, but no few."""
-    program = build(VECTOR, {"x": (steps,), "A": (steps, 1024)})
-    found = tile_order.stream(program, program.statements[-1], {"j": 16}, AVX2)
-    assert found == (None if size is None else tile_order.Block("S1", "i", size, 0))
-
-
-@pytest.mark.parametrize(("text", "shapes"), [
-    (VECTOR, {"x": (1024,), "A": (1024, 16)}),                                  # rows shorter than pages
-    (VECTOR, {"x": (16,), "A": (16, 1024)}),                                    # small
-    ("y[j] += x[i] * A[j,i]", {"x": (1024,), "A": (1024, 1024)}),               # walked along as it is
-    ("y[j] += A[i,j] * B[i,j]", {"A": (1024, 1024), "B": (1024, 1024)}),        # two of them
-    ("C[b,j] += x[b,i] * A[i,j]", {"x": (8, 1024), "A": (1024, 1024)}),         # read again for each b
-    ("y[i+j] += x[i] * A[i,j]", {"x": (1024,), "A": (1024, 1024)}),
-])
-def test_what_is_not_read_in_strides_of_pages_once_is_not_cut(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
-    program = build(text, shapes)
-    assert tile_order.stream(program, program.statements[-1], {}, AVX2) is None
-
 
 def with_second(size: int) -> Machine:
     first, second, *others = AVX2.caches

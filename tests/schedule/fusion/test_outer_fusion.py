@@ -10,7 +10,8 @@ from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.schedule.facts.fusion_groups import Group, partition
-from polytc.schedule.fusion.outer_fusion import Cluster, clusters, handed_on, may_swap, shared_rows
+from polytc.schedule.fusion.cluster import Cluster
+from polytc.schedule.fusion.outer_fusion import clusters, handed_on, may_swap, shared_rows
 from polytc.targets.llvm.target import LLVMTarget
 from tests.behind import rewritten as behind_all
 

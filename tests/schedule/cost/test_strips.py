@@ -5,7 +5,7 @@ import pytest
 import polytc
 from polytc.machine import AVX2, AVX512, Cache
 from polytc.rewrite import table
-from polytc.rewrite.cpu.cache_sets import resident_lines
+from polytc.schedule.cost.strips import resident_lines
 
 
 def lines_that_stay(cache: Cache, stride: int, rows: int, row: int) -> int:
@@ -38,7 +38,7 @@ def test_held_is_what_a_cache_holds(cache: Cache, stride: int) -> None:
     (49, 512, 2048, True),       # rows 8 KiB apart, 4 tiles of rows
     (128, 768, 3072, True),
     (1, 512, 2048, False),       # nothing is read twice
-    (49, 512, 2000, False),      # rows spread over all sets
+    (8, 512, 2000, False),       # few rows: walked row by row
 ])
 def test_variable_operands_are_packed_where_their_rows_collide(m: int, k: int, n: int, packed: bool) -> None:
     program = polytc.build("C[i,j] += A[i,k]*B[k,j]", {"A": (m, k), "B": (k, n)})
