@@ -95,7 +95,7 @@ CONSTANTS = {
     "schedule/facts/occupancy.py": {"MAX_WORK_GROUP": SHAPE},
     "schedule/facts/scheduler_constraints.py": {"POSING": PROOF},
     "schedule/fusion/outer_fusion.py": {"FEWEST": SEARCH, "LARGEST": SEARCH},
-    "schedule/fusion/panel_blocks.py": {"ROW": SEARCH, "TURNS": SEARCH},
+    "schedule/fusion/panel_blocks.py": {"LARGEST": SHAPE, "ROW": SEARCH, "TURNS": SEARCH},
     "schedule/fusion/policies.py": {"BETTER": MARGIN, "LONG": PRINT},
     "schedule/gpu/kernel_loops.py": {"MANY": EXACT},
     "schedule/gpu/strategy.py": {"BLOCKS": SHAPE, "UNDER_WAY": SHAPE, "FEWEST": SEARCH, "SIDES": SEARCH},

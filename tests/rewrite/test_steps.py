@@ -80,7 +80,7 @@ def test_gpus_are_told_how_items_share_the_work() -> None:
 
 
 @pytest.mark.parametrize(("step", "text", "shapes", "dtypes", "why"), [
-    ("pack", "C[i,j] += A[i,k]*B[k,j]", {"A": (8, 300), "B": (300, 400)}, {}, "S1: not B: each element is used 8 times"),
+    ("pack", "C[i,j] += A[i,k]*B[k,j]", {"A": (8, 300), "B": (300, 400)}, {}, "S1: not B in panels of 80 along j"),
     ("factors", "O[j] += A[i,j]*7.0", {"A": (99, 99)}, {}, "a multiplication costs nothing"),
     ("row_blocks", "S[i,j] += A[i,k]*B[k,j]\nC[i,j] += S[i,k]*D[k,j]", dict.fromkeys("ABD", (32, 32)), {},
      "not in blocks of 32 rows"),

@@ -133,6 +133,7 @@ OPEN = {
              lambda x, w: np.stack([np.bincount(x, w[:, d], 8) for d in range(3)], 1))}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_that_stay_open(name: str) -> None:
     text, expected = OPEN[name]
@@ -151,6 +152,7 @@ def test_sizes_that_stay_open(name: str) -> None:
         np.testing.assert_array_equal(op(**given), np.asarray(expected(**given)))
 
 
+@pytest.mark.long
 def test_a_large_target_and_open_sizes() -> None:
     """Items divide the target, as the rows of an embedding's gradient."""
     text = "def f(i32[n] x, f32[n,3] g) -> (f32[450,3] H) { H[x[i],d] += g[i,d] }"
@@ -175,6 +177,7 @@ OPEN_TARGETS = {
     "the last one counts": "def f(i32[n] x, f32[n] g, inout f32[k] H) -> (H) { H[x[i]] = g[i] }"}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("k", [6, 3000])
 @pytest.mark.parametrize("name", OPEN_TARGETS)
 def test_a_target_of_an_open_size(name: str, k: int, targets: tuple[str, ...]) -> None:
