@@ -27,7 +27,8 @@ ROW = 384
 LARGEST = 2 << 20
 """Bytes of a block at most: each thread keeps one, in C on its stack."""
 TURNS = 2
-"""Blocks for each thread, at least, if fewer panels make so many."""
+"""Blocks for each thread, at least, if fewer panels make so many. The last block is code of its own; where whole panels make
+whole blocks, it is that of the last panel alone."""
 
 
 def joined(program: pr.Program, copies: Group, new: Group, machine: Machine) -> Iterator[Cluster]:
@@ -44,6 +45,7 @@ def joined(program: pr.Program, copies: Group, new: Group, machine: Machine) -> 
             if not most:
                 continue
             own = max(1, min(most, panels // (TURNS * machine.cores), panels - 1))
+            own = next((p for p in range(own, own // 2, -1) if copies.extents[r] // width % p == 0), own)
             sizes = dict.fromkeys((own, *range(1, min(most + 1, panels))))
             yield from (Cluster((copies, new), ((r, n),), p * width) for p in sizes)
 
