@@ -353,9 +353,7 @@ def _build(lowered: Lowered, key: str | None, once: Sequence[Future[Binary]] = (
 
 def described(of: Lowered) -> dict[str, str]:
     """What code of open sizes says of them, see runtime.sized; nothing for other code."""
-    if not of.program.sizes:
-        return {}
-    return sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten), of.loops.scratch)
+    return sized.described(of.workspace, of.loops, long_sums.conditions(of.rewritten)) if of.program.sizes else {}
 
 
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None, by: decisions.Record | None) -> Rewritten:

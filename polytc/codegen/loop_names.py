@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from polytc.codegen import iterators, loops, traverse
-from polytc.codegen.passes import simplify
+from polytc.codegen import iterators, linear_forms, loops, traverse
 
 _OUTER = {"block": "group", "thread": "item"}
 _INNER = {"thread": "item", "vector": "lane", "unroll": "row"}
@@ -30,7 +29,7 @@ def title(var: str, kind: str, values: Mapping[str, loops.Expr]) -> str:
             if len(depths) < 2:
                 return name
             inner = var == iterators.name(max(depths))
-            if not inner and kind == "sequential" and abs(simplify.linear(value).get(loops.Var(var), 0)) == 1:
+            if not inner and kind == "sequential" and abs(linear_forms.linear(value).get(loops.Var(var), 0)) == 1:
                 return "wave"
             return f"{name}_{(_INNER if inner else _OUTER).get(kind, 'point' if inner else 'tile')}"
     return ""

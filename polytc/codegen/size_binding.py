@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.lower import rebuilt, size
 from polytc.codegen.passes import simplify
 from polytc.program.names import fresh
@@ -105,7 +105,7 @@ def _product(a: loops.Expr, b: loops.Expr) -> loops.Expr:
     if a.lanes > 1:
         return loops.binary("*", a, _wide(b, a.lanes))
     total: loops.Expr = loops.const(0)
-    for atom, c in simplify.linear(a).items():
+    for atom, c in linear_forms.linear(a).items():
         term = b if atom == loops.const(1) else loops.binary("*", atom, b)
         total = loops.binary("+", total, loops.binary("*", term, loops.const(c)))
     return simplify.expr(total, {})

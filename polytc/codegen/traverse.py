@@ -197,6 +197,11 @@ def expressions(s: loops.Stmt) -> tuple[loops.Expr, ...]:
             return ()
 
 
+def is_parallel(s: loops.Stmt) -> bool:
+    """Is it a loop that threads share?"""
+    return isinstance(s, loops.For) and s.kind == "parallel"
+
+
 def runs_once(s: loops.For) -> bool:
     """Whether a loop has no more than one iteration for certain."""
     match s.lower, s.upper:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,18 +13,20 @@ from polytc.codegen.buffers import Buffer
 from polytc.codegen.target import Bound, Executable, FastPath, Resizable, Types
 from polytc.program.scalars import DTYPES
 
+if TYPE_CHECKING:  # programs that are loaded from the cache have no loops
+    from polytc.codegen.loops import Module
+
 ALIGN = 64
 
 
-def described(workspace: Sequence[Buffer], sizes: Sequence[str], terms: Sequence[Sequence[int]] = (),
-              temporaries: Sequence[Buffer] = ()) -> dict[str, str]:
-    """What a binary keeps of the temporaries that its caller provides, of the names that its sizes have in it, of the terms
-    that its accumulators add up, as extents to be multiplied, and of all temporaries."""
+def described(workspace: Sequence[Buffer], module: Module, terms: Sequence[Sequence[int]]) -> dict[str, str]:
+    """What a binary keeps of the temporaries that its caller provides, of the names that the sizes of its module have in it, of
+    the terms that its accumulators add up, as extents to be multiplied, and of all temporaries."""
     from polytc.program.sizes import data  # only code of open sizes needs formulas of them
 
     products = [[data(n) for n in extents] for extents in terms]
-    return {"workspace": json.dumps(_rows(workspace)), "sizes": json.dumps(sizes), "terms": json.dumps(products),
-            "temporaries": json.dumps(_rows(temporaries))}
+    return {"workspace": json.dumps(_rows(workspace)), "sizes": json.dumps(module.sizes), "terms": json.dumps(products),
+            "temporaries": json.dumps(_rows(module.scratch))}
 
 
 def _rows(buffers: Sequence[Buffer]) -> list[list[Any]]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from polytc.codegen import launch_invariance, loops, traverse
+from polytc.codegen import launch_invariance, linear_forms, loops, traverse
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import simplify, work_items
 from polytc.machine import Machine
@@ -56,7 +56,7 @@ class _Access:
 class _Side:
     """One dimension: index = base + rest, rest in low..low+extent-1; base: a linear form of the shared loops."""
 
-    base: simplify.Terms
+    base: linear_forms.Terms
     low: int
     extent: int
 
@@ -232,63 +232,60 @@ def _union(parts: list[simplify.Interval]) -> simplify.Interval:
             None if None in highs else max(x for x in highs if x is not None))
 
 
+@dataclass(frozen=True)
+class _Split:
+    """An index as a part that the shared loops fix and a rest from low to high. once: the values of those of these loops that
+    are at their only iteration around the access, as in the last, partial tile."""
+
+    fixed: linear_forms.Terms
+    low: int
+    high: int
+    once: linear_forms.Terms
+
+
 def _side(d: int, extent: int, accesses: list[_Access], shared: dict[str, simplify.Interval]) -> _Side:
     """Dimension d of all accesses; the whole of it where they do not agree on a base or the rest has no bounds."""
     whole = _Side({}, 0, extent)
-    known = {(x.indices[d], id(x.path)): _known(x.path) for x in accesses}
-    splits = [(_split(index, shared, path), path) for (index, _), path in known.items()]
-    found = [(split, path) for split, path in splits if split is not None]
-    base = _base([(split[0], path) for split, path in found], shared) if len(found) == len(splits) else None
-    if base is None or not found:
+    distinct = {(x.indices[d], id(x.path)): x for x in accesses}.values()
+    splits = [_split(x.indices[d], shared, _known(x.path)) for x in distinct]
+    found = [x for x in splits if x is not None]
+    base = _base(found, shared) if found and len(found) == len(splits) else None
+    if base is None:
         return whole
-    ends = list[tuple[int, int]]()
-    for (own, low, high), path in found:
-        beyond = sum((own.get(atom, 0) - base.get(atom, 0)) * _only(atom, path) for atom in {*own, *base}
-                     if own.get(atom, 0) != base.get(atom, 0))
-        ends.append((low + beyond, high + beyond))
-    low, high = min(x for x, _ in ends), max(x for _, x in ends)
+    beyond = [sum((x.fixed.get(atom, 0) - base.get(atom, 0)) * value for atom, value in x.once.items()) for x in found]
+    low = min(x.low + n for x, n in zip(found, beyond, strict=True))
+    high = max(x.high + n for x, n in zip(found, beyond, strict=True))
     smaller = isinstance(extent, Size) or high - low + 1 < extent
     return _Side(base, low, high - low + 1) if base or smaller else whole
 
 
-def _base(parts: list[tuple[simplify.Terms, dict[str, simplify.Interval]]], shared: dict[str, simplify.Interval]
-          ) -> simplify.Terms | None:
-    """The part of an index that the shared loops fix, of which these are the parts of its accesses; None if they do not agree.
-    A loop that an access knows to be at its only iteration, the last and partial tile, says nothing of it there."""
-    base: simplify.Terms = {}
-    for name in shared:
-        atom = loops.Var(name)
-        found = {own.get(atom, 0) for own, path in parts if path[name][0] is None or path[name][0] != path[name][1]}
-        found = found or {own.get(atom, 0) for own, _ in parts}
-        if len(found) > 1:
+def _base(splits: list[_Split], shared: dict[str, simplify.Interval]) -> linear_forms.Terms | None:
+    """The part that the shared loops fix of all accesses alike; None if they do not agree. Where a loop is at its only
+    iteration, its number may stand in the place of its variable."""
+    base: linear_forms.Terms = {}
+    for atom in map(loops.Var, shared):
+        told = {x.fixed.get(atom, 0) for x in splits if atom not in x.once} or {x.fixed.get(atom, 0) for x in splits}
+        if len(told) > 1:
             return None
-        c = found.pop()
-        base |= {atom: c} if c else {}
+        coefficient = told.pop()
+        base |= {atom: coefficient} if coefficient else {}
     return base
 
 
-def _only(atom: loops.Expr, known: dict[str, simplify.Interval]) -> int:
-    """The value of the variable of a loop that runs once."""
-    assert isinstance(atom, loops.Var)
-    value = known[atom.name][0]
-    assert value is not None
-    return value
-
-
-def _split(index: loops.Expr, shared: dict[str, simplify.Interval], known: dict[str, simplify.Interval]) \
-        -> tuple[simplify.Terms, int, int] | None:
-    """(part that the shared loops fix, smallest and largest rest) of an index; None if the rest has no bounds."""
+def _split(index: loops.Expr, shared: dict[str, simplify.Interval], known: dict[str, simplify.Interval]) -> _Split | None:
+    """The parts of an index; None if its rest has no bounds."""
     ramp = index if isinstance(index, loops.Ramp) else None
     scalar = ramp.base if ramp is not None else index
     if scalar.lanes != 1:
         return None
     span = (ramp.reach - 1) * ramp.stride if ramp is not None else 0
-    terms = simplify.linear(scalar)
-    base: simplify.Terms = {atom: c for atom, c in terms.items() if isinstance(atom, loops.Var) and atom.name in shared}
-    low, high = simplify.interval(simplify.build({a: c for a, c in terms.items() if a not in base}), known)
-    if low is None or high is None or not simplify.small(terms):
+    terms = linear_forms.linear(scalar)
+    fixed: linear_forms.Terms = {atom: c for atom, c in terms.items() if isinstance(atom, loops.Var) and atom.name in shared}
+    low, high = simplify.interval(linear_forms.build({a: c for a, c in terms.items() if a not in fixed}), known)
+    if low is None or high is None or not linear_forms.small(terms):
         return None
-    return base, low + min(0, span), high + max(0, span)
+    once: linear_forms.Terms = {loops.Var(v): n for v in shared for n, last in [known[v]] if n is not None and n == last}
+    return _Split(fixed, low + min(0, span), high + max(0, span), once)
 
 
 def _apart(sides: tuple[_Side, ...], shared: dict[str, simplify.Interval]) -> bool:
@@ -363,5 +360,5 @@ def _moved(index: loops.Expr, side: _Side) -> loops.Expr:
         return replace(index, base=_moved(index.base, side))
     if not side.base and not side.low:
         return index
-    rest = loops.binary("-", index, simplify.build(side.base)) if side.base else index
+    rest = loops.binary("-", index, linear_forms.build(side.base)) if side.base else index
     return simplify.expr(loops.binary("-", rest, loops.const(side.low)), {})

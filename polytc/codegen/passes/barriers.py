@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TypeAlias
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify, work_items
 
 
@@ -224,7 +224,7 @@ def _digit(indices: Iterable[loops.Expr], axis: str, extent: int) -> bool:
         first = i.base if isinstance(i, loops.Ramp) else i
         if first.lanes > 1 or width < 1:
             return False
-        forms.append((simplify.linear(first), width))
+        forms.append((linear_forms.linear(first), width))
     step = forms[0][0].get(loops.Var(axis), 0)
     one = loops.const(1)
     low = min(terms.get(one, 0) for terms, _ in forms)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import intervals, loops, traverse
+from polytc.codegen import intervals, linear_forms, loops, traverse
 from polytc.codegen.lower import conjunction, conjuncts
 from polytc.codegen.passes import simplify
 from polytc.program.scalars import I64
@@ -100,7 +100,7 @@ def _bound(test: loops.Expr, var: str) -> tuple[str, loops.Expr] | None:
     """(operator, bound) of `var >= bound` or `var < bound`, whatever number stands beside the variable."""
     if not isinstance(test, loops.Binary) or test.op not in (">=", "<") or var in traverse.variables(test.b):
         return None
-    terms = simplify.linear(test.a)
+    terms = linear_forms.linear(test.a)
     atoms = [a for a in terms if not isinstance(a, loops.Const)]
     if atoms != [loops.Var(var)] or terms[loops.Var(var)] != 1:
         return None

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify
 from polytc.program.scalars import I64
 
@@ -91,9 +91,9 @@ def _crossing(e: loops.Call, var: str, known: dict[str, simplify.Interval]) -> s
         a, b = b, a
     if not isinstance(a, loops.Const):
         return set()
-    terms = simplify.linear(b)
+    terms = linear_forms.linear(b)
     slope = terms.get(loops.Var(var), 0)
-    low, high = simplify.interval(simplify.build({t: c for t, c in terms.items() if t != loops.Var(var)}), known)
+    low, high = simplify.interval(linear_forms.build({t: c for t, c in terms.items() if t != loops.Var(var)}), known)
     if not slope or low is None or high is None or high - low >= abs(slope):
         return set()
     cuts: set[int] = set()
@@ -120,9 +120,9 @@ def _holds(e: loops.Expr, var: str, known: dict[str, simplify.Interval]) -> set[
     if not isinstance(e, loops.Binary) or e.op not in ("<", ">=") or e.a.dtype is not I64 or e.lanes != 1:
         return set()
     greater, less = (e.a, e.b) if e.op == ">=" else (e.b, loops.binary("+", e.a, loops.const(1)))
-    terms = simplify.linear(loops.binary("-", greater, less))                # holds where they are 0 at least
+    terms = linear_forms.linear(loops.binary("-", greater, less))                # holds where they are 0 at least
     slope = terms.get(loops.Var(var), 0)
-    low, _ = simplify.interval(simplify.build({t: c for t, c in terms.items() if t != loops.Var(var)}), known)
+    low, _ = simplify.interval(linear_forms.build({t: c for t, c in terms.items() if t != loops.Var(var)}), known)
     if not slope or low is None:
         return set()
     return {-(low // slope)} if slope > 0 else {low // -slope + 1}

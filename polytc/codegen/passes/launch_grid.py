@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import intervals, loops, ndrange, size_limits, traverse
+from polytc.codegen import intervals, linear_forms, loops, ndrange, size_limits, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
 from polytc.program.extents import Extent, times
@@ -126,11 +126,11 @@ def _least(e: loops.Expr, host: tuple[loops.For, ...], known: dict[str, simplify
         around[s.var] = simplify.values(s, around)
     lows = [simplify.interval(e, around)[0]]
     for s in reversed(host):
-        terms = simplify.linear(e)
+        terms = linear_forms.linear(e)
         mine = [a for a, c in terms.items() if isinstance(a, loops.Var) and a.name == s.var and c > 0]
         if mine:
             least = loops.binary("*", loops.const(terms[mine[0]]), s.lower)
-            rest = simplify.build({a: c for a, c in terms.items() if a != mine[0]})
+            rest = linear_forms.build({a: c for a, c in terms.items() if a != mine[0]})
             e = simplify.expr(loops.binary("+", rest, least), {})
             lows.append(simplify.interval(e, around)[0])
     return max((n for n in lows if n is not None), default=None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify, unrolling
 from polytc.codegen.passes.analyses import alias_analysis
 
@@ -95,9 +95,9 @@ def _steps(i: loops.Expr, j: loops.Expr, var: str) -> bool:
     (a, wide), (b, broad) = _base(i), _base(j)
     if a is None or b is None:
         return False
-    terms, others = simplify.linear(a), simplify.linear(b)
+    terms, others = linear_forms.linear(a), linear_forms.linear(b)
     step = terms.get(loops.Var(var), 0)
-    apart = simplify.linear(loops.binary("-", b, a))
+    apart = linear_forms.linear(loops.binary("-", b, a))
     if not step or others.get(loops.Var(var), 0) != step or any(not isinstance(t, loops.Const) for t in apart):
         return False
     distance = sum(apart.values())                                    # the second starts so much after the first

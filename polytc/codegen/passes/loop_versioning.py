@@ -27,10 +27,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
+from polytc.codegen.linear_forms import Terms
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify, strip_mining
-from polytc.codegen.passes.simplify import Interval, Terms
+from polytc.codegen.passes.simplify import Interval
 from polytc.codegen.passes.vector_statements import bound_operands, clamp_shared_loads, shared_loads_safe
 from polytc.machine import Machine
 
@@ -184,7 +185,7 @@ def _nest(s: loops.Stmt, known: dict[str, Interval], size: int) -> list[Conditio
 
 
 def _minus(e: loops.Expr, number: int) -> Terms:
-    return simplify.linear(simplify.expr(loops.binary("-", e, loops.const(number)), {}))
+    return linear_forms.linear(simplify.expr(loops.binary("-", e, loops.const(number)), {}))
 
 
 def _scaled(terms: Terms) -> Terms:
@@ -199,23 +200,23 @@ def _least(c: Condition, var: str, low: int, high: int) -> Condition:
 
 def _with(c: Condition, var: str, value: loops.Expr) -> Condition:
     """The condition with an expression for a variable."""
-    e = simplify.expr(traverse.map_expr(simplify.build(c.terms), lambda x: value if x == loops.Var(var) else x), {})
-    return replace(c, terms=simplify.linear(e))
+    e = simplify.expr(traverse.map_expr(linear_forms.build(c.terms), lambda x: value if x == loops.Var(var) else x), {})
+    return replace(c, terms=linear_forms.linear(e))
 
 
 def _holds(c: Condition, known: dict[str, Interval]) -> bool:
-    low = simplify.interval(simplify.build(c.terms), known)[0]
+    low = simplify.interval(linear_forms.build(c.terms), known)[0]
     return low is not None and low >= 0
 
 
 def _fails(c: Condition, known: dict[str, Interval]) -> bool:
     """Is it never met? Atoms that are no variables count as unmet."""
-    high = simplify.interval(simplify.build(c.terms), known)[1]
+    high = simplify.interval(linear_forms.build(c.terms), known)[1]
     return (high is not None and high < 0) or not all(isinstance(a, loops.Var | loops.Const) for a in c.terms)
 
 
 def _all(found: Iterable[Condition]) -> loops.Expr:
-    tests = [loops.binary(">=", simplify.build(c.terms), loops.const(0)) for c in found]
+    tests = [loops.binary(">=", linear_forms.build(c.terms), loops.const(0)) for c in found]
     return conjunction(list(dict.fromkeys(tests)))
 
 
@@ -240,7 +241,7 @@ def _cut(s: loops.For, found: Sequence[Condition], known: dict[str, Interval], f
     first, last = s.lower, s.upper
     for c in found:
         k = c.coefficient(s.var)
-        rest = simplify.build({a: n for a, n in c.terms.items() if a != var})
+        rest = linear_forms.build({a: n for a, n in c.terms.items() if a != var})
         if k > 0:                                                     # var >= ceil(-rest / k)
             start = loops.binary("//", simplify.expr(loops.binary("-", loops.const(k - 1), rest), {}), loops.const(k))
             first = loops.Call("max", (first, start), first.dtype)

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify
 from polytc.machine import Machine
 from polytc.program.names import fresh
@@ -107,9 +107,9 @@ def _columns(e: loops.Expr) -> Iterator[_Column]:
         ramp = e.indices[wide[0]] if len(wide) == 1 and wide[0] < len(e.indices) - 1 else None
         single = isinstance(ramp, loops.Ramp) and (ramp.active is None or isinstance(ramp.active, int))
         if single and not gathers and e.dtype != BOOL:
-            terms = simplify.linear(e.indices[-1])
+            terms = linear_forms.linear(e.indices[-1])
             number = sum(c for atom, c in terms.items() if isinstance(atom, loops.Const))
-            rest = simplify.build({a: c for a, c in terms.items() if not isinstance(a, loops.Const)})
+            rest = linear_forms.build({a: c for a, c in terms.items() if not isinstance(a, loops.Const)})
             yield _Column(e, wide[0], rest, number)
     elif not isinstance(e, loops.Select):
         for o in traverse.operands(e):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify, tile_promotion, unrolling
 from polytc.machine import Machine
 from polytc.program.names import fresh
@@ -262,7 +262,7 @@ def _span(index: loops.Expr) -> _Span | None:
         width, first = (index.reach - 1) * index.stride + 1, index.base
     if first.lanes > 1:
         return None
-    terms = simplify.linear(first)
+    terms = linear_forms.linear(first)
     return _Span(frozenset(t for t in terms.items() if not isinstance(t[0], loops.Const)), terms.get(loops.const(1), 0), width)
 
 

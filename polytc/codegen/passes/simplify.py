@@ -13,33 +13,22 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.program.scalars import BOOL, I64
 
 Interval: TypeAlias = tuple[int | None, int | None]
 """Smallest and largest value, None where unknown."""
-Terms: TypeAlias = dict[loops.Expr, int]
-"""A sum that is being simplified: atom -> coefficient; the number stands under _ONE. This is program.affine.Affine of scalar
-expressions as a dictionary, since here terms come and go by the million."""
-
-_ONE = loops.Const(1, I64)
 _ANY: Interval = (None, None)
-SMALL = 1 << 31
-"""Coefficients below this do not make sums of loop variables wrap; others may, as in a hash of the indices."""
 
 
 def simplify_kernel(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with a simplified body. Of parallel loops side by side those that run once stay loops: threads share what the
     last, partial tile does as well."""
     body = kernel.body
-    if isinstance(body, loops.Block) and sum(map(_parallel, body.stmts)) > 1:
-        return replace(kernel, body=loops.block(*(_for(x, {}, dissolve=not _parallel(x)) if isinstance(x, loops.For)
-                                                  else simplify(x, {}) for x in body.stmts)))
-    return replace(kernel, body=simplify(body, {}))
-
-
-def _parallel(s: loops.Stmt) -> bool:
-    return isinstance(s, loops.For) and s.kind == "parallel"
+    if not isinstance(body, loops.Block) or sum(map(traverse.is_parallel, body.stmts)) < 2:
+        return replace(kernel, body=simplify(body, {}))
+    parts = (_for(x, {}, dissolve=x.kind != "parallel") if isinstance(x, loops.For) else simplify(x, {}) for x in body.stmts)
+    return replace(kernel, body=loops.block(*parts))
 
 
 def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
@@ -124,7 +113,7 @@ def _remembered(e: loops.Expr, known: tuple[tuple[str, Interval], ...]) -> loops
 
 def _simplified(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     if _is_sum(e):
-        return build(_terms(e, known))
+        return linear_forms.build(_terms(e, known))
     return _rewrite(traverse.with_operands(e, tuple([expr(o, known) for o in traverse.operands(e)])), known)
 
 
@@ -133,18 +122,18 @@ def _is_sum(e: loops.Expr) -> bool:
         isinstance(e, loops.Binary) and e.op in ("+", "-", "*") or isinstance(e, loops.Unary) and e.op == "-")
 
 
-def _terms(e: loops.Expr, known: dict[str, Interval]) -> Terms:
+def _terms(e: loops.Expr, known: dict[str, Interval]) -> linear_forms.Terms:
     """The linear form of a scalar i64 expression whose atoms have been simplified."""
     if not _is_sum(e):
         simple = expr(e, known)
-        return {simple: 1} if isinstance(simple, loops.Var) else linear(simple)
+        return {simple: 1} if isinstance(simple, loops.Var) else linear_forms.linear(simple)
     if isinstance(e, loops.Unary):
-        return _scaled(_terms(e.a, known), -1)
+        return linear_forms.scaled(_terms(e.a, known), -1)
     assert isinstance(e, loops.Binary)
     left, right = _terms(e.a, known), _terms(e.b, known)
     if e.op == "*":
-        return _product(left, right)
-    return _added(left, right, 1 if e.op == "+" else -1)
+        return linear_forms.product(left, right)
+    return linear_forms.added(left, right, 1 if e.op == "+" else -1)
 
 
 def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
@@ -204,72 +193,6 @@ def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
             return e
 
 
-def linear(e: loops.Expr) -> Terms:
-    """The linear form of a scalar i64 expression; what is not linear is an atom."""
-    match e:
-        case loops.Var():
-            return {e: 1}
-        case loops.Const():
-            return {_ONE: int(e.value)} if e.value else {}
-        case loops.Binary(op="+" | "-"):
-            return _added(linear(e.a), linear(e.b), 1 if e.op == "+" else -1)
-        case loops.Binary(op="*", b=loops.Const() as factor, a=rest) | loops.Binary(op="*", a=loops.Const() as factor, b=rest):
-            return _scaled(linear(rest), int(factor.value))
-        case loops.Unary(op="-"):
-            return _scaled(linear(e.a), -1)
-        case _:
-            return {e: 1}
-
-
-def _scaled(terms: Terms, factor: int) -> Terms:
-    return {a: c * factor for a, c in terms.items()} if factor else {}
-
-
-def _added(a: Terms, b: Terms, sign: int) -> Terms:
-    """a + sign * b"""
-    total = dict(a)
-    for atom, c in b.items():
-        total[atom] = total.get(atom, 0) + sign * c
-    return total if all(total.values()) else {a: c for a, c in total.items() if c}
-
-
-def _product(a: Terms, b: Terms) -> Terms:
-    """a * b; an atom of its own if neither is a number."""
-    for number, other in ((b, a), (a, b)):
-        if not number or (len(number) == 1 and _ONE in number):
-            return _scaled(other, number.get(_ONE, 0))
-    return {loops.Binary("*", build(a), build(b), I64): 1}
-
-
-def build(terms: Terms) -> loops.Expr:
-    """The expression of a linear form: atoms in the order of their text, the number last."""
-    result: loops.Expr | None = None
-    atoms = [a for a in terms if not isinstance(a, loops.Const)]
-    for atom in sorted(atoms, key=loops.format_expr) if len(atoms) > 1 else atoms:
-        c = _wrapped(terms[atom])
-        if c == 0:
-            continue
-        term = atom if abs(c) == 1 else loops.Binary("*", atom, loops.const(abs(c)), I64)
-        if result is None:
-            result = term if c > 0 else loops.Binary("*", atom, loops.const(c), I64)
-        else:
-            result = loops.Binary("+" if c > 0 else "-", result, term, I64)
-    number = _wrapped(terms.get(_ONE, 0))
-    if result is None:
-        return loops.const(number)
-    return result if not number else loops.Binary("+" if number > 0 else "-", result, loops.const(abs(number)), I64)
-
-
-def _wrapped(number: int) -> int:
-    """The i64 with these low 64 bits."""
-    return (number + 2**63) % 2**64 - 2**63
-
-
-def small(terms: Terms) -> bool:
-    """Is the form's value in 64 bits the sum of its terms?"""
-    return all(abs(c) < SMALL << (30 if atom == _ONE else 0) for atom, c in terms.items())
-
-
 def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
     """Bounds of an index expression. Sums are added up first, so that `i - i` is 0, and what would wrap has none. What types
     say of other values, codegen.intervals tells."""
@@ -284,7 +207,7 @@ def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
             both = [interval(e.a, known), interval(e.b, known)]
             return _extremum_interval("min", both)[0], _extremum_interval("max", both)[1]
         case loops.Binary(op="+" | "-" | "*") | loops.Unary(op="-") if e.dtype == I64:
-            return _sum_interval(linear(e), known)
+            return _sum_interval(linear_forms.linear(e), known)
         case loops.Binary(op="//", b=loops.Const() as b) if b.value > 0:
             low, high = interval(e.a, known)
             return (None if low is None else low // int(b.value), None if high is None else high // int(b.value))
@@ -294,14 +217,14 @@ def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
             return _ANY
 
 
-def _sum_interval(terms: Terms, known: dict[str, Interval]) -> Interval:
+def _sum_interval(terms: linear_forms.Terms, known: dict[str, Interval]) -> Interval:
     low: int | None = 0
     high: int | None = 0
-    if not small(terms):
+    if not linear_forms.small(terms):
         return _ANY
     for atom, c in terms.items():
         product = isinstance(atom, loops.Binary) and atom.op in ("+", "-", "*")
-        a, b = (1, 1) if atom == _ONE else _ANY if product else interval(atom, known)
+        a, b = (1, 1) if atom == linear_forms.ONE else _ANY if product else interval(atom, known)
         ends = (a, b) if c > 0 else (b, a)
         low = None if low is None or ends[0] is None else low + c * ends[0]
         high = None if high is None or ends[1] is None else high + c * ends[1]
@@ -318,15 +241,15 @@ def _extremum_interval(fn: str, parts: list[Interval]) -> Interval:
 
 
 def _difference(a: loops.Expr, b: loops.Expr, known: dict[str, Interval]) -> Interval:
-    return _sum_interval(linear(loops.Binary("-", a, b, I64)), known)
+    return _sum_interval(linear_forms.linear(loops.Binary("-", a, b, I64)), known)
 
 
 def _division(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     if not isinstance(e.b, loops.Const) or e.b.value <= 0:
         return e
     divisor = int(e.b.value)
-    terms = linear(e.a)
-    if not small(terms):
+    terms = linear_forms.linear(e.a)
+    if not linear_forms.small(terms):
         return e
     whole = {a: c // divisor for a, c in terms.items() if c % divisor == 0}
     rest = {a: c for a, c in terms.items() if c % divisor}
@@ -334,17 +257,12 @@ def _division(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     if low is not None and high is not None and low // divisor == high // divisor:
         quotient = low // divisor
         if e.op == "//":
-            return build(_plus(whole, quotient))
-        return build(_plus(rest, -quotient * divisor))
+            return linear_forms.build(linear_forms.plus(whole, quotient))
+        return linear_forms.build(linear_forms.plus(rest, -quotient * divisor))
     if whole and rest:
-        inner = loops.Binary(e.op, build(rest), e.b, I64)
-        return inner if e.op == "%" else build(_added(whole, {inner: 1}, 1))
+        inner = loops.Binary(e.op, linear_forms.build(rest), e.b, I64)
+        return inner if e.op == "%" else linear_forms.build(linear_forms.added(whole, {inner: 1}, 1))
     return e
-
-
-def _plus(terms: Terms, number: int) -> Terms:
-    total = terms.get(_ONE, 0) + number
-    return {**{a: c for a, c in terms.items() if a != _ONE}, **({_ONE: total} if total else {})}
 
 
 def _extremum(e: loops.Call, known: dict[str, Interval]) -> loops.Expr:
@@ -378,12 +296,13 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 def _pruned(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     """A comparison with a minimum or maximum without the part that decides nothing: `x >= max(0, y)` is `x >= y` for x >= 0."""
     for op, one, other in ((e.op, e.a, e.b), (_MIRRORED.get(e.op, ""), e.b, e.a)):
-        terms = linear(other)
+        terms = linear_forms.linear(other)
         for x in terms if op in _MIRRORED else ():
             if not isinstance(x, loops.Call) or x.fn not in ("min", "max") or terms[x] != 1:
                 continue
             rest = {t: c for t, c in terms.items() if t != x}
-            parts = [loops.Binary(op, one, build(_added(rest, linear(a), 1)), BOOL) for a in x.args]
+            sums = (linear_forms.added(rest, linear_forms.linear(a), 1) for a in x.args)
+            parts = [loops.Binary(op, one, linear_forms.build(terms), BOOL) for terms in sums]
             idle = (op in ("<", "<=")) == (x.fn == "min")  # what is idle is true where both must be, else false
             for part, left in zip(parts, reversed(parts)):
                 if _comparison(part, known) == loops.Const(idle, BOOL):

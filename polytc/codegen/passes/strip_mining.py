@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.lower import combine
 from polytc.codegen.passes import simplify
 from polytc.codegen.passes.vector_statements import Chunk, broadcast, vector_expr, vectors
@@ -263,7 +263,7 @@ def _rows_apart(s: loops.Stmt, names: set[str]) -> bool:
 
 
 def _is_row(subscripts: Sequence[loops.Expr], inner: set[str]) -> bool:
-    forms = [simplify.linear(e) if e.lanes == 1 else None for e in subscripts]
+    forms = [linear_forms.linear(e) if e.lanes == 1 else None for e in subscripts]
     first = forms[0]
     return first is not None and all(f == first for f in forms) and first.get(_ROW, 0) != 0 and not any(
         inner & traverse.variables(a) for a in first)

@@ -21,8 +21,8 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from polytc.codegen import loops, traverse
-from polytc.codegen.passes import simplify, unrolling
+from polytc.codegen import linear_forms, loops, traverse
+from polytc.codegen.passes import unrolling
 
 ROOM = 2
 """Times that the array may be as large as what is touched of it."""
@@ -133,7 +133,7 @@ def _side(index: loops.Expr, names: Sequence[str]) -> Side | None:
         span, first = (index.lanes - 1) * index.stride + 1, index.base
     if first.lanes > 1:
         return None
-    terms = simplify.linear(first)
+    terms = linear_forms.linear(first)
     own = {a.name: c for a, c in terms.items() if isinstance(a, loops.Var)}
     base = frozenset((a, c) for a, c in terms.items()
                      if not isinstance(a, loops.Const) and not (isinstance(a, loops.Var) and a.name in names))
@@ -217,10 +217,10 @@ def _covered(forms: Sequence[Form], wanted: set[tuple[int, ...]] | None = None) 
     return tuple(found) if not left else None
 
 
-def _moved(index: loops.Expr, base: simplify.Terms, low: int) -> loops.Expr:
+def _moved(index: loops.Expr, base: linear_forms.Terms, low: int) -> loops.Expr:
     """The index in the array."""
     if isinstance(index, loops.Ramp):
         return replace(index, base=_moved(index.base, base, low), active=None)
-    terms = {a: c for a, c in simplify.linear(index).items() if a not in base}
+    terms = {a: c for a, c in linear_forms.linear(index).items() if a not in base}
     one = loops.const(1)
-    return simplify.build({**terms, one: terms.get(one, 0) - low})
+    return linear_forms.build({**terms, one: terms.get(one, 0) - low})

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify
 
 FEW = 4
@@ -122,5 +122,5 @@ def _moves(index: loops.Expr, var: str) -> bool:
     first = ramp.base if ramp is not None else index
     if first.lanes > 1 or (ramp is not None and isinstance(ramp.active, loops.Node) and var in traverse.variables(ramp.active)):
         return False
-    terms = simplify.linear(first)
-    return simplify.small(terms) and all(isinstance(a, loops.Var) or var not in traverse.variables(a) for a in terms)
+    terms = linear_forms.linear(first)
+    return linear_forms.small(terms) and all(isinstance(a, loops.Var) or var not in traverse.variables(a) for a in terms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.lower import size
 from polytc.codegen.passes import simplify, unrolling
 from polytc.program.scalars import BOOL, I64
@@ -285,7 +285,7 @@ def _ramp(op: str, a: loops.Expr, b: loops.Expr) -> loops.Ramp | None:
             if isinstance(b, loops.Ramp) and op == "-" and a.lanes == 1 else None
     if op in ("+", "-") and b.lanes == 1:
         return replace(a, base=_simple(loops.binary(op, a.base, b)))
-    if op == "*" and isinstance(b, loops.Const) and abs(a.stride * int(b.value)) < simplify.SMALL:
+    if op == "*" and isinstance(b, loops.Const) and abs(a.stride * int(b.value)) < linear_forms.SMALL:
         return replace(a, base=_simple(loops.binary("*", a.base, b)), stride=a.stride * int(b.value))
     return None
 

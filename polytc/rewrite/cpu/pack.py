@@ -32,8 +32,6 @@ from polytc.schedule.cost import register_tiles, streams, strips
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_access, of_statement, panel
 
-PANEL = 16
-"""The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
 GROWTH = 1.25
 """Largest size of a packed copy, in sizes of the tensor."""
 GAIN = 0.75
@@ -163,14 +161,14 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
     plain = register_tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
 
-    def waits(tile: register_tiles.RegisterTile | None, but: pr.Read | None = None) -> float:
-        others = [r for r in pr.reads(s) if r != but] if tile is not None and not around.sized else []
-        return sum(strips.cycles(program, s, r, tile, lanes, machine) for r in others if tile is not None)
-    dots = s.points / lanes * machine.costs.arithmetic.dot if reduced is not None else float("inf")
-    unpacked = (plain.cycles if plain is not None else dots) + waits(plain)
-    stream = streams.best(program, s, accesses, shared, lanes, machine)
-    if stream is not None and plain is not None:
-        unpacked = min(unpacked, stream.cycles + waits(stream.tile, stream.read))
+    def waits(tile: register_tiles.RegisterTile, but: pr.Read | None = None) -> float:
+        others = [] if around.sized else [r for r in pr.reads(s) if r != but]
+        return sum(strips.cycles(program, s, r, tile, lanes, machine) for r in others)
+    unpacked = s.points / lanes * machine.costs.arithmetic.dot if reduced is not None else float("inf")
+    if plain is not None:
+        stream = streams.best(program, s, accesses, shared, lanes, machine)
+        streamed = stream.cycles + waits(stream.tile, stream.read) if stream is not None else float("inf")
+        unpacked = min(plain.cycles + waits(plain), streamed)
     each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
     tiled = isinstance(s.value, pr.Call) and machine.multiplies_tiles(s.value.fn)  # see rewrite.cpu.matrix_tiles
     found = list[_Candidate]()
@@ -275,7 +273,7 @@ def _points(s: pr.Statement, indices: tuple[str, ...]) -> int:
 
 def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessStrides:
     """The strides after packing: the vector index walks by one, the others by whole rows of a panel."""
-    return replace(a, strides=tuple((i, 1 if i == vector else PANEL) for i in sorted(formal)))
+    return replace(a, strides=tuple((i, 1 if i == vector else streams.NEAR) for i in sorted(formal)))
 
 
 def _packed(program: pr.Program, choice: Panels) -> pr.Program:

@@ -27,7 +27,8 @@ COLUMNS = 2 << 10
 ALONE = 4
 """Times as many where it has one row of results: there memory is what it waits for, and longer parts of rows come faster."""
 NEAR = 16
-"""The stride that stands for the next row: it is there when a tile comes to it."""
+"""The stride that stands for a next row that is there when a tile comes to it, as of a panel: neither the same element nor the
+next one."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from polytc.program.program import Range
 from polytc.schedule.cost.tile_order import Block
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.decisions import Misfit, Threaded, Tiled
@@ -51,9 +52,9 @@ def read(group: Group, given: Tiled) -> Tile:
 def _block(group: Group, given: Tiled) -> Block | None:
     if not given.blocked:
         return None
-    reduced = _reduced(group, given.blocked, lower=None)
-    if given.along not in reduced or reduced[given.along] < given.block or given.block < 1:
-        raise Misfit(f"{given.blocked} reduces over {', '.join(f'{i} of {n} steps' for i, n in reduced.items()) or 'nothing'}")
+    steps = {i: r.extent for i, r in _reduced(group, given.blocked).items()}
+    if given.along not in steps or steps[given.along] < given.block or given.block < 1:
+        raise Misfit(f"{given.blocked} reduces over {', '.join(f'{i} of {n} steps' for i, n in steps.items()) or 'nothing'}")
     if not 0 <= given.depth <= len(group.rows):
         raise Misfit(f"`depth` is 0 to {len(group.rows)}")
     return Block(given.blocked, given.along, given.block, given.depth)
@@ -63,7 +64,7 @@ def _straight(group: Group, given: Tiled) -> tuple[str, tuple[str, ...]] | None:
     if not given.unrolled:
         return None
     name, *indices = given.unrolled
-    reduced = _reduced(group, name)
+    reduced = {i: r.extent for i, r in _reduced(group, name).items() if r.lower == 0}
     if not indices or any(i not in reduced for i in indices):
         raise Misfit(f"{name} reduces over {', '.join(reduced) or 'nothing'}")
     if prod(given.sizes) * prod(reduced[i] for i in indices) > MOST:
@@ -71,12 +72,12 @@ def _straight(group: Group, given: Tiled) -> tuple[str, tuple[str, ...]] | None:
     return name, tuple(indices)
 
 
-def _reduced(group: Group, statement: str, lower: int | None = 0) -> dict[str, int]:
-    """The reduced indices of a statement that start there, or anywhere, and their extents."""
+def _reduced(group: Group, statement: str) -> dict[str, Range]:
+    """The reduced indices of a statement, and their ranges."""
     s = next((s for s in group.statements if s.name == statement), None)
     if s is None:
         raise Misfit(f"the statements are {', '.join(s.name for s in group.statements)}")
-    return {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s) and lower in (None, r.lower)}
+    return {r.index: r for r in s.ranges if r.index in reduced_indices(s)}
 
 
 def kind(given: Threaded) -> str:

@@ -161,8 +161,8 @@ def shared_rows(cluster: Cluster, new: Group) -> tuple[tuple[int, ...], ...]:
 
 def _joined(program: pr.Program, cluster: Cluster, new: Group, machine: Machine) -> Iterator[Cluster]:
     """The cluster with one group more: as many shared loops as there may be, then fewer, then blocks of panels."""
-    whole = _with_rows(cluster).whole
-    along = {row for r, row in enumerate(_with_rows(cluster).rows) if cluster.block == 1 and _along_memory(program, whole, r)}
+    rows, whole = _with_rows(cluster).rows, _with_rows(cluster).whole
+    along = {row for r, row in enumerate(rows) if cluster.block == 1 and _along_memory(program, whole, r)}
     shared = [row for row in shared_rows(cluster, new) if row[:-1] not in along]
     for depth in range(len(shared), 0, -1):
         yield replace(cluster, groups=(*cluster.groups, new), rows=tuple(shared[:depth]))

@@ -36,17 +36,14 @@ def joined(program: pr.Program, copies: Group, new: Group, machine: Machine) -> 
     together."""
     if program.sizes or copies.blocks or not any(map(is_contraction, new.statements)):
         return
-    for r, n in product(range(len(copies.rows)), range(len(new.rows))):
-        width = common_width(copies, r, new, n)
-        panels = -(-copies.extents[r] // width) if width else 0
-        if panels > 1:
-            most = -(-ROW // (width * max(program.tensor(s.target).dtype.bytes for s in copies.statements)))
-            most = min(most, LARGEST // _bytes(program, copies, r, width))
-            if not most:
-                continue
-            own = max(1, min(most, panels // (TURNS * machine.cores), panels - 1))
+    for r, n, width in _meetings(copies, new):
+        panels = -(-copies.extents[r] // width)
+        wide = -(-ROW // (width * max(program.tensor(s.target).dtype.bytes for s in copies.statements)))
+        most = min(wide, LARGEST // _bytes(program, copies, r, width), panels - 1)
+        if most > 0:
+            own = max(1, min(most, panels // (TURNS * machine.cores)))
             own = next((p for p in range(own, own // 2, -1) if copies.extents[r] // width % p == 0), own)
-            sizes = dict.fromkeys((own, *range(1, min(most + 1, panels))))
+            sizes = dict.fromkeys((own, *range(1, most + 1)))
             yield from (Cluster((copies, new), ((r, n),), p * width) for p in sizes)
 
 
@@ -67,9 +64,8 @@ def given(program: pr.Program, cluster: Cluster, new: Group, line: Outer) -> Clu
     may = not program.sizes and not cluster.groups[0].blocks and len(cluster.groups) == len(line.rows) == 1
     if may and line.block > 0:
         copies = cluster.groups[0]
-        for r, n in product(range(len(copies.rows)), range(len(new.rows))):
-            width = common_width(copies, r, new, n) if copies.rows[r][0] == line.rows[0] else 0
-            if width and line.block % width == 0 and line.block < copies.extents[r]:
+        for r, n, width in _meetings(copies, new):
+            if copies.rows[r][0] == line.rows[0] and line.block % width == 0 and line.block < copies.extents[r]:
                 size = _bytes(program, copies, r, line.block)
                 if size > LARGEST:
                     raise Misfit(f"a block of {line.block} takes {size} bytes, and {LARGEST} are the most")
@@ -77,7 +73,15 @@ def given(program: pr.Program, cluster: Cluster, new: Group, line: Outer) -> Clu
     raise Misfit(f"{line.joins} is no copy in panels that {line.statement} reads in blocks of {line.block}")
 
 
-def common_width(copies: Group, row: int, new: Group, other: int) -> int:
+def _meetings(copies: Group, new: Group) -> Iterator[tuple[int, int, int]]:
+    """(row of the copies, row of what reads them, width of panels) for rows along which both walk through the same panels."""
+    for r, n in product(range(len(copies.rows)), range(len(new.rows))):
+        width = _common_width(copies, r, new, n)
+        if width:
+            yield r, n, width
+
+
+def _common_width(copies: Group, row: int, new: Group, other: int) -> int:
     """The width of the panels in which `new` reads, at the iterations of its row `other`, what `copies` write at those of their
     row; 0 if there are none, or if it touches what they write in any other way."""
     if copies.ranges[row] != new.ranges[other] or copies.ranges[row][0] != 0:

@@ -162,9 +162,9 @@ def _strips(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[st
     of tensors and not over them: each iteration then takes a few vectors of many rows, and nothing fetches the next row in
     time."""
     found, names = dict[str, float](), {s.name for s in group.statements}
+    block = max((size for _, size in group.blocks), default=1)
     for n, s in enumerate(group.statements):
         shared = {row[n] for row in group.rows}
-        block = max((size for _, size in group.blocks), default=1)
         for r in (pr.Read(s.target, s.subscripts, tensors[s.target].dtype), *pr.reads(s)):
             tensor, width = tensors[r.tensor], max(block, 2 * machine.lanes(tensors[r.tensor].dtype.bytes))
             if is_contraction(s) or not r.subscripts or users[r.tensor] <= names or tensor.shape[-1] <= width:

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from polytc import errors
-from polytc.codegen import intervals, loops, traverse, vector_lanes
-from polytc.codegen.passes import simplify
+from polytc.codegen import intervals, linear_forms, loops, traverse, vector_lanes
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, DType
 from polytc.targets.ctext.indexing import Indexing
 from polytc.targets.ctext.memory import Memory
@@ -355,9 +354,9 @@ def _compared(e: loops.Binary) -> tuple[str, loops.Expr, loops.Expr]:
 
 def _sides(e: loops.Binary) -> tuple[loops.Expr, loops.Expr]:
     """The sides of a comparison of indices, without negative terms: `1 < 70 - a` is `a + 1 < 70`."""
-    negative = any(c < 0 for side in (e.a, e.b) if side.lanes == 1 for c in simplify.linear(side).values())
-    terms = simplify.linear(loops.binary("-", e.a, e.b)) if negative else {}
-    if not negative or not simplify.small(terms):
+    negative = any(c < 0 for side in (e.a, e.b) if side.lanes == 1 for c in linear_forms.linear(side).values())
+    terms = linear_forms.linear(loops.binary("-", e.a, e.b)) if negative else {}
+    if not negative or not linear_forms.small(terms):
         return e.a, e.b
     left, right = ({t: sign * c for t, c in terms.items() if sign * c > 0} for sign in (1, -1))
-    return simplify.build(left), simplify.build(right)
+    return linear_forms.build(left), linear_forms.build(right)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
-from polytc.codegen.passes import simplify
-from polytc.codegen.passes.simplify import Terms
+from polytc.codegen import linear_forms, loops, traverse
+from polytc.codegen.linear_forms import Terms
 
 _Access = tuple[loops.Buffer, tuple[loops.Expr, ...]]
 
@@ -64,10 +63,10 @@ def _place(buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> tuple[loops
         return None
     total: Terms = {}
     for e, stride in zip(scalars, buffer.strides, strict=True):
-        for atom, c in simplify.linear(e).items():
+        for atom, c in linear_forms.linear(e).items():
             total[atom] = total.get(atom, 0) + c * int(stride)
     terms, found = _without_digits(total)
-    place = simplify.build(terms)
+    place = linear_forms.build(terms)
     return (replace(ramp, base=place) if ramp is not None else place), found
 
 
@@ -79,7 +78,7 @@ def _without_digits(terms: Terms) -> tuple[Terms, bool]:
         rest = loops.Binary("%", a.a, a.b, a.dtype)
         if rest in terms and c == int(a.b.value) * terms[rest]:
             kept = {x: n for x, n in terms.items() if x not in (a, rest)}
-            for x, n in simplify.linear(a.a).items():
+            for x, n in linear_forms.linear(a.a).items():
                 kept[x] = kept.get(x, 0) + n * terms[rest]
             return _without_digits({x: n for x, n in kept.items() if n})[0], True
     return terms, False

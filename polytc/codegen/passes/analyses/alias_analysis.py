@@ -57,13 +57,13 @@ def _below(p: simplify.Interval, q: simplify.Interval) -> bool:
 
 def independent_runs(stmts: Sequence[loops.Stmt]) -> Iterator[tuple[loops.Stmt, ...]]:
     """The statements in runs of parallel loops that never meet, so that these may run at the same time; others alone."""
-    if sum(map(_parallel, stmts)) < 2:
+    if sum(map(traverse.is_parallel, stmts)) < 2:
         yield from ((s,) for s in stmts)
         return
     run: list[loops.Stmt] = []
     touched: list[Access] = []
     for s in stmts:
-        new = _outside(s) if _parallel(s) else None
+        new = _outside(s) if traverse.is_parallel(s) else None
         if run and (new is None or may_conflict(touched, new)):
             yield tuple(run)
             run, touched = [], []
@@ -73,10 +73,6 @@ def independent_runs(stmts: Sequence[loops.Stmt]) -> Iterator[tuple[loops.Stmt, 
             run, touched = [*run, s], touched + new
     if run:
         yield tuple(run)
-
-
-def _parallel(s: loops.Stmt) -> bool:
-    return isinstance(s, loops.For) and s.kind == "parallel"
 
 
 def _outside(s: loops.Stmt) -> list[Access]:
