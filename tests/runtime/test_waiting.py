@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from pathlib import Path
 
@@ -18,11 +19,11 @@ def terminal() -> tuple[int, int]:
 
 
 def _read(fd: int) -> str:
-    os.set_blocking(fd, False)
-    try:
-        return os.read(fd, 4096).decode()
-    except BlockingIOError:
-        return ""
+    """All that was written: the system hands it on in pieces, and a little later."""
+    found = b""
+    while select.select([fd], [], [], 0.2)[0]:
+        found += os.read(fd, 4096)
+    return found.decode()
 
 
 def test_a_long_compilation_is_told_and_goes_away(terminal: tuple[int, int]) -> None:
