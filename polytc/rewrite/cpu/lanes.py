@@ -5,6 +5,10 @@
         S[i] += X[i,k] where k in 512:515
         S[i] += S_S1_lanes[i,k_l]
 
+    S[i] += X[i,k] where k <= i                         with X[64,64] on avx512
+    ->  S_S1_lanes[i,k_l] += k_l + 16*k_q <= i ? X[i, k_l + 16*k_q] : 0.0 where 16*k_q <= i
+        S[i] += S_S1_lanes[i,k_l]
+
 so that the lanes are a dimension like any other: independent, contiguous, ready for vectors and register tiles. (Suriana,
 Adams & Kamil, Parallel Associative Reductions in Halide, CGO 2017.) Reassociates the reduction.
 """
@@ -15,11 +19,14 @@ from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.affine import Affine, Linear
+from polytc.program.domain import condition_indices
 from polytc.program.generalise import numeric
 from polytc.program.linear import normalise
 from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import I64, identity
 from polytc.program.sizes import Size, rest_start
+from polytc.rewrite.bounds import conjuncts, inequality, linear_bound, speculable
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
@@ -95,14 +102,16 @@ def fits(program: pr.Program, machine: Machine, choice: Lanes) -> str:
     s, r = typical.statement(choice.statement), typical.statement(choice.statement).by_index.get(choice.along)
     if r is None or r.index in coincident_indices(s):
         return f"{choice.along} is no index over which {s.name} reduces"
-    if not _divisible(s, of_statement(typical, s)) or r.lower != 0 or isinstance(r.lower, Size):
-        return "a reduction with conditions, guarded reads or ranges of its own has no partial results"
+    if not _divisible(typical, s, of_statement(typical, s)) or r.lower != 0 or isinstance(r.lower, Size):
+        return "a reduction with guarded reads, ranges of its own or conditions that reads need has no partial results"
     return "" if 1 < choice.lanes <= r.extent else f"there may be 2 to {r.extent} partial results along {r.index}"
 
 
-def _divisible(s: pr.Statement, accesses: tuple[AccessStrides, ...]) -> bool:
+def _divisible(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...]) -> bool:
     """May partial results stand in for the terms of a reduction?"""
-    if s.op is None or s.where or s.bounds or any(r.default is not None for r in pr.reads(s)):
+    if s.op is None or s.bounds or any(r.default is not None for r in pr.reads(s)):
+        return False
+    if s.where and (program.sizes or not speculable(program, s)):
         return False
     plain = coincident_indices(s)
     return all(accesses[0].stride(r.index) == 0 for r in s.ranges if r.index not in plain)
@@ -111,7 +120,7 @@ def _divisible(s: pr.Statement, accesses: tuple[AccessStrides, ...]) -> bool:
 def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
     """The reduced index that walks contiguously while no index of the result does."""
     accesses = of_statement(program, s)
-    if lanes == 1 or not _divisible(s, accesses):
+    if lanes == 1 or not _divisible(program, s, accesses):
         return None
     plain = coincident_indices(s)
     reduced = [r for r in s.ranges if r.index not in plain]
@@ -142,16 +151,57 @@ def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int
     cell = (*(pr.Index(r.index) for r in kept), pr.Index(lane))
     lanes = pr.Range(lane, 0, width)
     whole = reduced.extent // width
-    position = pr.Binary("+", pr.Binary("*", pr.Const(width, I64), pr.Index(block), I64), pr.Index(lane), I64)
-    value = normalise(pr.substitute(s.value, {reduced.index: position}))
-    blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
     start = pr.Const(identity(s.op, target.dtype), target.dtype)
-    statements = [pr.Statement(initialisation(f"{s.name}_lanes"), name, cell, None, start, (*kept, lanes), span=s.span),
-                  pr.Statement(f"{s.name}_lanes", name, cell, s.op, value, (*kept, lanes, *blocks), span=s.span)]
+    blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
+    around, inside = _split_conditions(s, reduced.index)
+    lane_of = _LaneOf(reduced.index, block, lane, width)
+    terms = replace(s, name=f"{s.name}_lanes", target=name, subscripts=cell, value=lane_of.value(s.value, inside, start),
+                    ranges=(*kept, lanes, *blocks), where=(*around, *lane_of.steps(inside)))
+    said = tuple(c for c in around if condition_indices(c) <= set(plain))
+    first = replace(terms, name=initialisation(terms.name), op=None, value=start, ranges=(*kept, lanes), where=said)
+    statements = [first, terms]
     left = reduced.extent % width
     if isinstance(left, Size) or left:
         rest = tuple(pr.Range(r.index, rest_start(whole * width, r.upper), r.upper) if r is reduced else r for r in s.ranges)
         statements.append(replace(s, name=f"{s.name}_rest", ranges=rest))
     total = pr.Read(name, cell, target.dtype)
-    statements.append(replace(s, value=total, ranges=(*kept, lanes)))
+    statements.append(replace(s, value=total, ranges=(*kept, lanes), where=said))
     return tensor, statements
+
+
+def _split_conditions(s: pr.Statement, along: str) -> tuple[tuple[pr.Expr, ...], tuple[pr.Expr, ...]]:
+    """The conditions that say nothing of the index, and the others."""
+    found = conjuncts(s.where)
+    return (tuple(c for c in found if along not in condition_indices(c)),
+            tuple(c for c in found if along in condition_indices(c)))
+
+
+@dataclass(frozen=True)
+class _LaneOf:
+    """A reduced index as lanes of steps: along = width*step + lane."""
+
+    along: str
+    step: str
+    lane: str
+    width: int
+
+    def moved(self, e: pr.Expr) -> pr.Expr:
+        place = pr.Binary("+", pr.Binary("*", pr.Const(self.width, I64), pr.Index(self.step), I64), pr.Index(self.lane), I64)
+        return normalise(pr.substitute(e, {self.along: place}))
+
+    def value(self, value: pr.Expr, conditions: tuple[pr.Expr, ...], neutral: pr.Const) -> pr.Expr:
+        """What a lane adds in a step: nothing where a condition does not hold."""
+        moved = self.moved(value)
+        if not conditions:
+            return moved
+        return pr.Select(pr.conjunction(tuple(map(self.moved, conditions))), moved, neutral, neutral.dtype)
+
+    def steps(self, conditions: tuple[pr.Expr, ...]) -> list[pr.Expr]:
+        """Conditions on steps of which some lane fulfils those given, as far as these are linear inequalities."""
+        return [inequality(self._most(f)) for c in conditions if (f := linear_bound(c)) is not None]
+
+    def _most(self, form: Linear) -> Linear:
+        """The largest value that a form has in a step."""
+        c = form.coefficient(self.along)
+        terms = tuple((self.step, c * self.width) if i == self.along else (i, k) for i, k in form.terms)
+        return Affine(form.constant + max(0, c) * (self.width - 1), terms)
