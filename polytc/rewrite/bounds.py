@@ -12,12 +12,12 @@ from polytc.program.scalars import BOOL
 
 
 def at_least(form: QuasiAffine, least: int, s: pr.Statement) -> bool:
-    """Is the form provably `least` or more at all instances of a statement? The box is looked at, and each condition alone."""
+    """Is the form provably `least` or more at all instances of a statement? The box is looked at, and each condition
+    alone in it."""
     ahead = add(form, Affine(least), -1)
     if box_interval(ahead, s.ranges)[0] >= 0:
         return True
-    return any((rest := add(ahead, c, -1)).constant >= 0 and not rest.terms
-               for w in s.where if (c := _at_least_zero(w)) is not None)
+    return any(box_interval(add(ahead, c, -1), s.ranges)[0] >= 0 for w in s.where if (c := _at_least_zero(w)) is not None)
 
 
 def box_interval(form: QuasiAffine, ranges: tuple[pr.Range, ...]) -> tuple[float, float]:

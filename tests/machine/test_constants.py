@@ -48,7 +48,7 @@ CONSTANTS = {
     "rewrite/staging.py": {"COUNTS": SEARCH},
     "rewrite/product_order.py": {"LARGEST": SEARCH, "GAIN": MARGIN},
     "rewrite/cpu/extremum_blocks.py": {"BLOCKS": SEARCH, "SEARCH": SHAPE},
-    "rewrite/cpu/lanes.py": {"STEPS": SHAPE, "VECTORS": SEARCH},
+    "rewrite/cpu/lanes.py": {"STEPS": SHAPE, "VECTORS": SEARCH, "EDGES": TEXT},
     "rewrite/cpu/block_bounds.py": {"GRANULE": SHAPE},
     "rewrite/cpu/masked_blocks.py": {"LOW": EXACT},
     "rewrite/cpu/narrow_sums.py": {"TERMS": SHAPE, "LARGEST": EXACT},

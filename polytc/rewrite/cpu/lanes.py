@@ -6,7 +6,8 @@
         S[i] += S_S1_lanes[i,k_l]
 
     S[i] += X[i,k] where k <= i                         with X[64,64] on avx512
-    ->  S_S1_lanes[i,k_l] += k_l + 16*k_q <= i ? X[i, k_l + 16*k_q] : 0.0 where 16*k_q <= i
+    ->  S_S1_lanes[i,k_l] += X[i, k_l + 16*k_q] where 16*k_q + 15 <= i
+        S_S1_lanes[i,k_l] += k_l + 16*k_q <= i ? X[i, k_l + 16*k_q] : 0.0 where i + 1 <= 16*k_q + 15, 16*k_q <= i
         S[i] += S_S1_lanes[i,k_l]
 
 so that the lanes are a dimension like any other: independent, contiguous, ready for vectors and register tiles. (Suriana,
@@ -15,11 +16,12 @@ Adams & Kamil, Parallel Associative Reductions in Halide, CGO 2017.) Reassociate
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Linear
+from polytc.program.affine import Affine, Linear, add, interval
 from polytc.program.domain import condition_indices
 from polytc.program.generalise import numeric
 from polytc.program.linear import normalise
@@ -35,6 +37,8 @@ STEPS = 4
 """Elements that a reduced index may step over, if none runs along memory: so many vectors are read and shuffled."""
 VECTORS = (1, 2, 4, 8)
 """Vectors of partial results that there are to choose from."""
+EDGES = 2
+"""Conditions along an index, at most, whose steps that are met in part become statements of their own."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
             if s.op is not None and len(coincident_indices(s)) < len(s.ranges):
                 why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
             continue
-        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * in_flight * lanes
+        many = not is_contraction(fixed) and _longest(fixed, int(reduced.extent), reduced.index) >= 2 * in_flight * lanes
         chosen.append(Lanes(s.name, reduced.index, lanes * (in_flight if many else 1)))
         why.acts(s.name, f"{chosen[-1].lanes} partial results along {reduced.index}, which runs along memory")
     return Decision(machine, tuple(chosen), tuple(why.rows))
@@ -126,8 +130,15 @@ def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
     reduced = [r for r in s.ranges if r.index not in plain]
     if any(_walks(accesses, r.index, 1) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
         return None
-    long = [r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes]
+    long = [r for r in reversed(reduced) if r.lower == 0 and _longest(s, r.extent, r.index) >= 2 * lanes]
     return next((r for step in (1, STEPS) for r in long if _walks(accesses, r.index, step)), None)
+
+
+def _longest(s: pr.Statement, extent: int, index: str) -> int:
+    """Values that an index takes at most between two conditions on it, and in all."""
+    forms = [f for c in conjuncts(s.where) if (f := linear_bound(c)) is not None]
+    from_low, to_high = ([f for f in forms if f.coefficient(index) == c] for c in (1, -1))
+    return min([extent, *(interval(add(low, high), s.box)[1] + 1 for low in from_low for high in to_high)])
 
 
 def _walks(accesses: tuple[AccessStrides, ...], index: str, most: int) -> bool:
@@ -155,11 +166,12 @@ def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int
     blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
     around, inside = _split_conditions(s, reduced.index)
     lane_of = _LaneOf(reduced.index, block, lane, width)
-    terms = replace(s, name=f"{s.name}_lanes", target=name, subscripts=cell, value=lane_of.value(s.value, inside, start),
-                    ranges=(*kept, lanes, *blocks), where=(*around, *lane_of.steps(inside)))
+    terms = replace(s, name=f"{s.name}_lanes", target=name, subscripts=cell, ranges=(*kept, lanes, *blocks))
     said = tuple(c for c in around if condition_indices(c) <= set(plain))
-    first = replace(terms, name=initialisation(terms.name), op=None, value=start, ranges=(*kept, lanes), where=said)
-    statements = [first, terms]
+    statements = [replace(terms, name=initialisation(terms.name), op=None, value=start, ranges=(*kept, lanes), where=said)]
+    for n, (steps, hidden) in enumerate(lane_of.pieces(inside)):
+        statements.append(replace(terms, name=f"{terms.name}{'_edge' * n}", value=lane_of.value(s.value, hidden, start),
+                                  where=(*around, *steps)))
     left = reduced.extent % width
     if isinstance(left, Size) or left:
         rest = tuple(pr.Range(r.index, rest_start(whole * width, r.upper), r.upper) if r is reduced else r for r in s.ranges)
@@ -196,12 +208,26 @@ class _LaneOf:
             return moved
         return pr.Select(pr.conjunction(tuple(map(self.moved, conditions))), moved, neutral, neutral.dtype)
 
-    def steps(self, conditions: tuple[pr.Expr, ...]) -> list[pr.Expr]:
-        """Conditions on steps of which some lane fulfils those given, as far as these are linear inequalities."""
-        return [inequality(self._most(f)) for c in conditions if (f := linear_bound(c)) is not None]
+    def pieces(self, conditions: tuple[pr.Expr, ...]) -> Iterator[tuple[list[pr.Expr], tuple[pr.Expr, ...]]]:
+        """Conditions on steps, and those that still hide some of their lanes. First the steps of which each lane fulfils what
+        is linear, then those that fulfil the first ones only. Steps of which no lane fulfils them are left out."""
+        forms = [(c, f) for c in conditions if (f := linear_bound(c)) is not None]
+        others = tuple(c for c in conditions if linear_bound(c) is None)
+        if len(forms) > EDGES:
+            yield [inequality(self._extreme(f, 1)) for _, f in forms], conditions
+            return
+        met = list[pr.Expr]()
+        edges = list[tuple[list[pr.Expr], tuple[pr.Expr, ...]]]()
+        for n, (_, form) in enumerate(forms):
+            least = self._extreme(form, -1)
+            some = [inequality(self._extreme(f, 1)) for _, f in forms[n:]]
+            edges.append(([*met, inequality(add(Affine(-1), least, -1)), *some], (*(c for c, _ in forms[n:]), *others)))
+            met.append(inequality(least))
+        yield met, others
+        yield from edges
 
-    def _most(self, form: Linear) -> Linear:
-        """The largest value that a form has in a step."""
+    def _extreme(self, form: Linear, sign: int) -> Linear:
+        """The largest or, for the sign -1, the smallest value that a form has in a step."""
         c = form.coefficient(self.along)
         terms = tuple((self.step, c * self.width) if i == self.along else (i, k) for i, k in form.terms)
-        return Affine(form.constant + max(0, c) * (self.width - 1), terms)
+        return Affine(form.constant + sign * max(0, sign * c) * (self.width - 1), terms)

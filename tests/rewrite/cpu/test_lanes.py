@@ -49,8 +49,10 @@ def test_small_steps_have_lanes(targets: tuple[str, ...], text: str) -> None:
 TRIANGLES = {"S[i] += X[i,k] where k <= i": lambda x, n: np.tril(x).sum(1),
              "S[i] max= X[i,k] where k <= i": lambda x, n: np.where(np.tri(n) > 0, x, -np.inf).max(1),
              "S[i] += X[i,k]*Y[k] where k >= i": lambda x, n: np.triu(x) @ np.arange(n),
-             "S[i] += X[i,k] where k <= i + 5, k >= i - 5": lambda x, n: np.where(abs(np.subtract.outer(
-                 np.arange(n), np.arange(n))) <= 5, x, 0).sum(1),
+             "S[i] += X[i,k] where k <= i + 15, k >= i - 15": lambda x, n: np.where(abs(np.subtract.outer(
+                 np.arange(n), np.arange(n))) <= 15, x, 0).sum(1),
+             "S[i] += X[i,k] where k <= i, k >= i//2, k >= 3": lambda x, n: np.where(
+                 np.arange(n) >= np.maximum(np.arange(n)[:, None] // 2, 3), np.tril(x), 0).sum(1),
              "S[i] += X[i,k] where k <= i, k % 2 == 0": lambda x, n: np.tril(x)[:, ::2].sum(1)}
 
 
@@ -61,12 +63,17 @@ def test_conditions_hide_what_lanes_add(text: str, n: int, targets: tuple[str, .
     given |= {"Y": np.arange(n).astype(np.float32)} if "Y" in text else {}
     expected = TRIANGLES[text](given["X"].astype(np.float64), n)
     hidden = given["X"].copy()
-    if "Y" not in text and "<= 5" not in text and "+ 5" not in text:
+    if "Y" not in text and "+ 15" not in text:
         hidden[np.triu_indices(n, 1)] = np.nan
     program = build(text, {name: a.shape for name, a in given.items()})
     assert lanes.decide(program, AVX2).choices
     for target in targets:
         np.testing.assert_array_equal(polytc.run(text, **(given | {"X": hidden}), target=target), expected)
+
+
+def test_narrow_bands_have_no_lanes() -> None:
+    program = build("S[i] += X[i,k] where k <= i + 5, k >= i - 5", {"X": (64, 64)})
+    assert not lanes.decide(program, AVX2).choices
 
 
 @pytest.mark.parametrize("text", ["S[i] += X[i,k]*Y[i-k] where k <= i", "S[i] += X[i,k]//Z[i,k] where k <= i"])
