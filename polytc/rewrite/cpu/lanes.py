@@ -7,7 +7,7 @@
 
     S[i] += X[i,k] where k <= i                         with X[64,64] on avx512
     ->  S_S1_lanes[i,k_l] += X[i, k_l + 16*k_q] where 16*k_q + 15 <= i
-        S_S1_lanes[i,k_l] += k_l + 16*k_q <= i ? X[i, k_l + 16*k_q] : 0.0 where i + 1 <= 16*k_q + 15, 16*k_q <= i
+        S_S1_lanes[i,k_l] += k_l + 16*k_q <= i ? X[i, k_l + 16*k_q] : 0.0 where 16*k_q <= i, i <= 16*k_q + 14
         S[i] += S_S1_lanes[i,k_l]
 
 so that the lanes are a dimension like any other: independent, contiguous, ready for vectors and register tiles. (Suriana,

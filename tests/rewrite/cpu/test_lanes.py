@@ -51,8 +51,8 @@ TRIANGLES = {"S[i] += X[i,k] where k <= i": lambda x, n: np.tril(x).sum(1),
              "S[i] += X[i,k]*Y[k] where k >= i": lambda x, n: np.triu(x) @ np.arange(n),
              "S[i] += X[i,k] where k <= i + 15, k >= i - 15": lambda x, n: np.where(abs(np.subtract.outer(
                  np.arange(n), np.arange(n))) <= 15, x, 0).sum(1),
-             "S[i] += X[i,k] where k <= i, k >= i//2, k >= 3": lambda x, n: np.where(
-                 np.arange(n) >= np.maximum(np.arange(n)[:, None] // 2, 3), np.tril(x), 0).sum(1),
+             "S[i] += X[i,k] where k <= i, 2*k >= i, 3*k >= i": lambda x, n: np.where(
+                 2 * np.arange(n) >= np.arange(n)[:, None], np.tril(x), 0).sum(1),
              "S[i] += X[i,k] where k <= i, k % 2 == 0": lambda x, n: np.tril(x)[:, ::2].sum(1)}
 
 
