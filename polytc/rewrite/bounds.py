@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from polytc.program import program as pr
-from polytc.program.affine import Affine, QuasiAffine, add, affine, interval
+from polytc.program.affine import Affine, Linear, QuasiAffine, add, affine, interval
+from polytc.program.domain import separated
+from polytc.program.linear import collected, expression
+from polytc.program.scalars import BOOL
 
 
 def at_least(form: QuasiAffine, least: int, s: pr.Statement) -> bool:
-    """Is the form provably `least` or more at all instances of a statement? The box is looked at, and each condition alone."""
+    """Is the form provably `least` or more at all instances of a statement? The box is looked at, and each condition
+    alone in it."""
     ahead = add(form, Affine(least), -1)
     if box_interval(ahead, s.ranges)[0] >= 0:
         return True
-    return any((rest := add(ahead, c, -1)).constant >= 0 and not rest.terms
-               for w in s.where if (c := _at_least_zero(w)) is not None)
+    return any(box_interval(add(ahead, c, -1), s.ranges)[0] >= 0 for w in s.where if (c := _at_least_zero(w)) is not None)
 
 
 def box_interval(form: QuasiAffine, ranges: tuple[pr.Range, ...]) -> tuple[float, float]:
@@ -30,3 +35,47 @@ def _at_least_zero(condition: pr.Expr) -> QuasiAffine | None:
         return None
     form = add(a, b, -1) if condition.op[0] == ">" else add(b, a, -1)
     return form if len(condition.op) == 2 else add(form, Affine(1), -1)
+
+
+def linear_bound(condition: pr.Expr) -> Linear | None:
+    """The linear form that an inequality makes at least 0; None if it is no such inequality."""
+    form = _at_least_zero(condition)
+    if form is None:
+        return None
+    terms = [(atom, c) for atom, c in form.terms if isinstance(atom, str)]
+    return collected(terms, form.constant) if len(terms) == len(form.terms) else None
+
+
+def inequality(form: Linear) -> pr.Expr:
+    """The condition that a form is at least 0, without differences: j - 2*i - 1  ->  2*i + 1 <= j."""
+    small = Affine(max(0, -form.constant), tuple((i, -c) for i, c in form.terms if c < 0))
+    large = Affine(max(0, form.constant), tuple((i, c) for i, c in form.terms if c > 0))
+    return pr.Binary("<=", expression(small), expression(large), BOOL)
+
+
+def conjuncts(conditions: Iterable[pr.Expr]) -> list[pr.Expr]:
+    """Conditions taken apart at `&&`, and where they bound an index by several numbers."""
+    found, rest = list[pr.Expr](), [*conditions][::-1]
+    while rest:
+        c = rest.pop()
+        if isinstance(c, pr.Binary) and c.op == "&&":
+            rest += (c.b, c.a)
+        else:
+            found += separated(c)
+    return found
+
+
+def speculable(program: pr.Program, s: pr.Statement) -> bool:
+    """May the value be computed at points of the box that the conditions leave out, where nobody looks at it? It reads what is
+    inside of its tensors there, and divides by no integer that could be 0."""
+    return (all(r.default is not None or _inside(program.tensor(r.tensor), r, s) for r in pr.reads(s))
+            and not any(isinstance(e, pr.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int
+                        and not isinstance(e.b, pr.Const) for e in pr.walk(s.value)))
+
+
+def _inside(t: pr.Tensor, read: pr.Read, s: pr.Statement) -> bool:
+    """Is a read in bounds in all of the box?"""
+    forms = [affine(sub) for sub in read.subscripts]
+    ends = [interval(f, s.box) for f in forms if f is not None]
+    return len(ends) == len(forms) and all(
+        low <= least and most < low + extent for (least, most), low, extent in zip(ends, t.lower, t.shape, strict=True))

@@ -25,7 +25,8 @@ MACHINES: dict[str, Machine] = {
     "amx": replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+amx-tile,+amx-int8,+amx-bf16"),
     "vnni": replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw"),
 }
-STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu.winograd.convolution": "winograd",
+STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu.condition_blocks": "row_blocks",
+           "polytc.rewrite.cpu.winograd.convolution": "winograd",
            "polytc.rewrite.gpu.work_groups_in_loops": "work_groups_in_loops",
            "polytc.rewrite.complex_numbers.matrix": "complex_numbers",
            "polytc.rewrite.complex_numbers.both_parts": "complex_numbers",
@@ -42,8 +43,8 @@ NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.index_checks": lambda p: index_checks.check_indices(p)[0],
 }
 """Rewrites that are not in the table: parts of a step by themselves, and what is asked for."""
-BEHIND = {"polytc.rewrite.cpu.matrix_tiles": "dot_words"}
-"""Modules of steps for what no text can say, and the step that makes it."""
+BEHIND = {"polytc.rewrite.cpu.matrix_tiles": "dot_words", "polytc.rewrite.cpu.condition_blocks": "dead_initialisation"}
+"""Modules of steps for what no text says, and the step that makes it."""
 SIGNATURES = {"polytc.rewrite.step"}
 """Docstrings whose arrows are no sketches."""
 SKETCHES = sketches(rewrite)

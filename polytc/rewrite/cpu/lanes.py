@@ -5,21 +5,30 @@
         S[i] += X[i,k] where k in 512:515
         S[i] += S_S1_lanes[i,k_l]
 
+    S[i] += X[i,k] where k <= i                         with X[64,64] on avx512
+    ->  S_S1_lanes[i,k_l] += X[i, k_l + 16*k_q] where 16*k_q + 15 <= i
+        S_S1_lanes[i,k_l] += k_l + 16*k_q <= i ? X[i, k_l + 16*k_q] : 0.0 where 16*k_q <= i, i <= 16*k_q + 14
+        S[i] += S_S1_lanes[i,k_l]
+
 so that the lanes are a dimension like any other: independent, contiguous, ready for vectors and register tiles. (Suriana,
 Adams & Kamil, Parallel Associative Reductions in Halide, CGO 2017.) Reassociates the reduction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.affine import Affine, Linear, add, interval
+from polytc.program.domain import condition_indices
 from polytc.program.generalise import numeric
 from polytc.program.linear import normalise
 from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import I64, identity
 from polytc.program.sizes import Size, rest_start
+from polytc.rewrite.bounds import conjuncts, inequality, linear_bound, speculable
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
@@ -28,6 +37,8 @@ STEPS = 4
 """Elements that a reduced index may step over, if none runs along memory: so many vectors are read and shuffled."""
 VECTORS = (1, 2, 4, 8)
 """Vectors of partial results that there are to choose from."""
+EDGES = 2
+"""Conditions along an index, at most, whose steps that are met in part become statements of their own."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
             if s.op is not None and len(coincident_indices(s)) < len(s.ranges):
                 why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
             continue
-        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * in_flight * lanes
+        many = not is_contraction(fixed) and _longest(fixed, int(reduced.extent), reduced.index) >= 2 * in_flight * lanes
         chosen.append(Lanes(s.name, reduced.index, lanes * (in_flight if many else 1)))
         why.acts(s.name, f"{chosen[-1].lanes} partial results along {reduced.index}, which runs along memory")
     return Decision(machine, tuple(chosen), tuple(why.rows))
@@ -95,14 +106,16 @@ def fits(program: pr.Program, machine: Machine, choice: Lanes) -> str:
     s, r = typical.statement(choice.statement), typical.statement(choice.statement).by_index.get(choice.along)
     if r is None or r.index in coincident_indices(s):
         return f"{choice.along} is no index over which {s.name} reduces"
-    if not _divisible(s, of_statement(typical, s)) or r.lower != 0 or isinstance(r.lower, Size):
-        return "a reduction with conditions, guarded reads or ranges of its own has no partial results"
+    if not _divisible(typical, s, of_statement(typical, s)) or r.lower != 0 or isinstance(r.lower, Size):
+        return "a reduction with guarded reads, ranges of its own or conditions that reads need has no partial results"
     return "" if 1 < choice.lanes <= r.extent else f"there may be 2 to {r.extent} partial results along {r.index}"
 
 
-def _divisible(s: pr.Statement, accesses: tuple[AccessStrides, ...]) -> bool:
+def _divisible(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...]) -> bool:
     """May partial results stand in for the terms of a reduction?"""
-    if s.op is None or s.where or s.bounds or any(r.default is not None for r in pr.reads(s)):
+    if s.op is None or s.bounds or any(r.default is not None for r in pr.reads(s)):
+        return False
+    if s.where and (program.sizes or not speculable(program, s)):
         return False
     plain = coincident_indices(s)
     return all(accesses[0].stride(r.index) == 0 for r in s.ranges if r.index not in plain)
@@ -111,14 +124,21 @@ def _divisible(s: pr.Statement, accesses: tuple[AccessStrides, ...]) -> bool:
 def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
     """The reduced index that walks contiguously while no index of the result does."""
     accesses = of_statement(program, s)
-    if lanes == 1 or not _divisible(s, accesses):
+    if lanes == 1 or not _divisible(program, s, accesses):
         return None
     plain = coincident_indices(s)
     reduced = [r for r in s.ranges if r.index not in plain]
     if any(_walks(accesses, r.index, 1) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
         return None
-    long = [r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes]
+    long = [r for r in reversed(reduced) if r.lower == 0 and _longest(s, r.extent, r.index) >= 2 * lanes]
     return next((r for step in (1, STEPS) for r in long if _walks(accesses, r.index, step)), None)
+
+
+def _longest(s: pr.Statement, extent: int, index: str) -> int:
+    """Values that an index takes at most between two conditions on it, and in all."""
+    forms = [f for c in conjuncts(s.where) if (f := linear_bound(c)) is not None]
+    from_low, to_high = ([f for f in forms if f.coefficient(index) == c] for c in (1, -1))
+    return min([extent, *(interval(add(low, high), s.box)[1] + 1 for low in from_low for high in to_high)])
 
 
 def _walks(accesses: tuple[AccessStrides, ...], index: str, most: int) -> bool:
@@ -142,16 +162,72 @@ def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int
     cell = (*(pr.Index(r.index) for r in kept), pr.Index(lane))
     lanes = pr.Range(lane, 0, width)
     whole = reduced.extent // width
-    position = pr.Binary("+", pr.Binary("*", pr.Const(width, I64), pr.Index(block), I64), pr.Index(lane), I64)
-    value = normalise(pr.substitute(s.value, {reduced.index: position}))
-    blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
     start = pr.Const(identity(s.op, target.dtype), target.dtype)
-    statements = [pr.Statement(initialisation(f"{s.name}_lanes"), name, cell, None, start, (*kept, lanes), span=s.span),
-                  pr.Statement(f"{s.name}_lanes", name, cell, s.op, value, (*kept, lanes, *blocks), span=s.span)]
+    blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
+    around, inside = _split_conditions(s, reduced.index)
+    lane_of = _LaneOf(reduced.index, block, lane, width)
+    terms = replace(s, name=f"{s.name}_lanes", target=name, subscripts=cell, ranges=(*kept, lanes, *blocks))
+    said = tuple(c for c in around if condition_indices(c) <= set(plain))
+    statements = [replace(terms, name=initialisation(terms.name), op=None, value=start, ranges=(*kept, lanes), where=said)]
+    for n, (steps, hidden) in enumerate(lane_of.pieces(inside)):
+        statements.append(replace(terms, name=f"{terms.name}{'_edge' * n}", value=lane_of.value(s.value, hidden, start),
+                                  where=(*around, *steps)))
     left = reduced.extent % width
     if isinstance(left, Size) or left:
         rest = tuple(pr.Range(r.index, rest_start(whole * width, r.upper), r.upper) if r is reduced else r for r in s.ranges)
         statements.append(replace(s, name=f"{s.name}_rest", ranges=rest))
     total = pr.Read(name, cell, target.dtype)
-    statements.append(replace(s, value=total, ranges=(*kept, lanes)))
+    statements.append(replace(s, value=total, ranges=(*kept, lanes), where=said))
     return tensor, statements
+
+
+def _split_conditions(s: pr.Statement, along: str) -> tuple[tuple[pr.Expr, ...], tuple[pr.Expr, ...]]:
+    """The conditions that say nothing of the index, and the others."""
+    found = conjuncts(s.where)
+    return (tuple(c for c in found if along not in condition_indices(c)),
+            tuple(c for c in found if along in condition_indices(c)))
+
+
+@dataclass(frozen=True)
+class _LaneOf:
+    """A reduced index as lanes of steps: along = width*step + lane."""
+
+    along: str
+    step: str
+    lane: str
+    width: int
+
+    def moved(self, e: pr.Expr) -> pr.Expr:
+        place = pr.Binary("+", pr.Binary("*", pr.Const(self.width, I64), pr.Index(self.step), I64), pr.Index(self.lane), I64)
+        return normalise(pr.substitute(e, {self.along: place}))
+
+    def value(self, value: pr.Expr, conditions: tuple[pr.Expr, ...], neutral: pr.Const) -> pr.Expr:
+        """What a lane adds in a step: nothing where a condition does not hold."""
+        moved = self.moved(value)
+        if not conditions:
+            return moved
+        return pr.Select(pr.conjunction(tuple(map(self.moved, conditions))), moved, neutral, neutral.dtype)
+
+    def pieces(self, conditions: tuple[pr.Expr, ...]) -> Iterator[tuple[list[pr.Expr], tuple[pr.Expr, ...]]]:
+        """Conditions on steps, and those that still hide some of their lanes. First the steps of which each lane fulfils what
+        is linear, then those that fulfil the first ones only. Steps of which no lane fulfils them are left out."""
+        forms = [(c, f) for c in conditions if (f := linear_bound(c)) is not None]
+        others = tuple(c for c in conditions if linear_bound(c) is None)
+        if len(forms) > EDGES:
+            yield [inequality(self._extreme(f, 1)) for _, f in forms], conditions
+            return
+        met = list[pr.Expr]()
+        edges = list[tuple[list[pr.Expr], tuple[pr.Expr, ...]]]()
+        for n, (_, form) in enumerate(forms):
+            least = self._extreme(form, -1)
+            some = [inequality(self._extreme(f, 1)) for _, f in forms[n:]]
+            edges.append(([*met, inequality(add(Affine(-1), least, -1)), *some], (*(c for c, _ in forms[n:]), *others)))
+            met.append(inequality(least))
+        yield met, others
+        yield from edges
+
+    def _extreme(self, form: Linear, sign: int) -> Linear:
+        """The largest or, for the sign -1, the smallest value that a form has in a step."""
+        c = form.coefficient(self.along)
+        terms = tuple((self.step, c * self.width) if i == self.along else (i, k) for i, k in form.terms)
+        return Affine(form.constant + sign * max(0, sign * c) * (self.width - 1), terms)

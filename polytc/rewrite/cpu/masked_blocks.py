@@ -27,24 +27,21 @@ from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import collected, expression, linear
 from polytc.program.scalars import BOOL, I64
+from polytc.rewrite.cpu.block_bounds import GRANULE, Bounds, hull, without
 from polytc.schedule.facts.fusion_groups import is_contraction
 from polytc.schedule.facts.strides import panel_width
 
 LOW = -1e30
 """A number that no score comes near: what masks add."""
-GRANULE = 32
-"""Columns that bounds are multiples of at least."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """statement: where columns are masked. column: its index of them. lower, upper: forms of the index of blocks, called
-    `block`: lower <= column < upper is all that a block of rows sees; None: no such bound."""
+    """statement: where columns are masked. column: its index of them. bounds: what a block of rows sees of them."""
 
     statement: str
     column: str
-    lower: Linear | None
-    upper: Linear | None
+    bounds: Bounds
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,8 @@ def mask(program: pr.Program, s: pr.Statement, block: str) -> Mask | None:
         upper = next((f for f in ends if f.coefficient(block)), None)
         lower = next((f for f in begins if f.coefficient(block)), None)
         if (upper or lower) and _everyone_sees(s, column, ends, begins):
-            return Mask(s.name, column, None if lower is None else _hull(s, lower, column, block, -1),
-                        None if upper is None else _hull(s, upper, column, block, 1))
+            return Mask(s.name, column, Bounds(None if lower is None else hull(s.box, lower, column, block, -1),
+                                               None if upper is None else hull(s.box, upper, column, block, 1)))
     return None
 
 
@@ -165,25 +162,13 @@ def _everyone_sees(s: pr.Statement, column: str, ends: list[Linear], begins: lis
     """Does each row see some column? Else there may be rows of equal scores, all masked, whose sums are of all columns."""
     box = s.box
     first, last = box[column]
-    return (all(interval(_without(f, column), box)[0] >= first for f in ends)
-            and all(interval(_without(f, column), box)[0] >= -last for f in begins)
+    return (all(interval(without(f, column), box)[0] >= first for f in ends)
+            and all(interval(without(f, column), box)[0] >= -last for f in begins)
             and all(interval(_sum(a, b), box)[0] >= 0 for a in ends for b in begins))
-
-
-def _without(form: Linear, index: str) -> Linear:
-    return Affine(form.constant, tuple((i, c) for i, c in form.terms if i != index))
 
 
 def _sum(a: Linear, b: Linear) -> Linear:
     return collected((*a.terms, *b.terms), a.constant + b.constant)
-
-
-def _hull(s: pr.Statement, form: Linear, column: str, block: str, sign: int) -> Linear:
-    """What a row of the block at most sees, as a form of `block`. sign 1: the end of the columns of form >= 0, in which the
-    column is subtracted; -1: the first of those, in which it is added."""
-    box = s.box
-    most = interval(_without(_without(form, column), block), box)[1]
-    return Affine(most + 1 if sign > 0 else -most, (("block", sign * form.coefficient(block)),))
 
 
 # ---- what follows
@@ -292,26 +277,8 @@ class _Cut:
             return s
         block, panel = self.blocks[s.name], self.panels.get(s.name, 0)
         place = expression(Affine(0, tuple((i, c) for i, c in column.terms if len(column.terms) == 1 or c > 1)))
-        if panel:
-            place = _times(pr.Binary("//", place, pr.Const(panel, I64), I64), panel)
-        conditions = list(s.where)
-        if self.mask.upper is not None:
-            conditions.append(pr.Binary("<", place, self._rounded(self.mask.upper, block, self.granule - 1), BOOL))
-        if self.mask.lower is not None:
-            last = pr.Binary("+", place, pr.Const(panel, I64), I64) if panel else place
-            conditions.append(pr.Binary(">" if panel else ">=", last, self._rounded(self.mask.lower, block, 0), BOOL))
-        return replace(s, where=tuple(conditions))
-
-    def _rounded(self, form: Linear, block: str, more: int) -> pr.Expr:
-        """form + more for a block, rounded down to whole granules."""
-        (_, step), g = form.terms[0], self.granule
-        if step % g == 0:
-            return expression(Affine((form.constant + more) // g * g, ((block, step),)))
-        return _times(pr.Binary("//", expression(Affine(form.constant + more, ((block, step),))), pr.Const(g, I64), I64), g)
-
-
-def _times(e: pr.Expr, factor: int) -> pr.Expr:
-    return pr.Binary("*", e, pr.Const(factor, I64), I64)
+        bounds = self.mask.bounds.conditions(place, block, panel, self.granule)
+        return replace(s, where=(*s.where, *bounds))
 
 
 def _held(e: pr.Expr, zones: Mapping[str, _Zone]) -> str | None:

@@ -24,7 +24,8 @@ from polytc.program import program as pr
 from polytc.program.linear import normalise
 from polytc.program.names import claim, fresh
 from polytc.program.scalars import I64
-from polytc.rewrite.cpu import masked_blocks
+from polytc.rewrite.cpu import condition_blocks, masked_blocks
+from polytc.rewrite.cpu.condition_blocks import Blocked, bounds_columns
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import Group, is_contraction, partition
 from polytc.schedule.fusion.cluster import Cluster
@@ -65,8 +66,8 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     chosen, why = list[RowBlocks](), Reasons()
     if sum(map(is_contraction, program.statements)) < 2:
         return Decision(machine)
-    if any(s.where or s.bounds for s in program.statements):
-        why.declines("", "in blocks of rows: a statement has conditions")
+    if any(s.bounds for s in program.statements):
+        why.declines("", "in blocks of rows: a statement has ranges that memory decides")
         return Decision(machine, (), tuple(why.rows))
     for chain in _chains(partition(program)):
         rows = _rows(program, chain, machine, why)
@@ -79,19 +80,19 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
 
 def split(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the chosen rows in blocks."""
-    blocks: dict[str, str] = {}
+    blocks: dict[str, Blocked] = {}
     for choice in decision.choices:
         rows = _given(program, choice)
         assert not isinstance(rows, str)
         program, made = _applied(program, rows)
         blocks |= made
-    return masked_blocks.narrowed(program, blocks)
+    return condition_blocks.widened(masked_blocks.narrowed(program, {n: b.block for n, b in blocks.items()}), blocks)
 
 
 def fits(program: pr.Program, machine: Machine, choice: RowBlocks) -> str:
     """Why rows cannot be cut so; '' if they can."""
-    if any(s.where or s.bounds for s in program.statements):
-        return "a statement has conditions"
+    if any(s.bounds for s in program.statements):
+        return "a statement has ranges that memory decides"
     found = _given(program, choice)
     if isinstance(found, str):
         return found
@@ -100,7 +101,7 @@ def fits(program: pr.Program, machine: Machine, choice: RowBlocks) -> str:
 
 def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each chain of products, the rows that may be cut, into whole blocks or into those that polytc takes."""
-    if any(s.where or s.bounds for s in program.statements):
+    if any(s.bounds for s in program.statements):
         return []
     places = list[list[Option]]()
     for chain in _chains(partition(program)):
@@ -165,20 +166,20 @@ def _rows(program: pr.Program, chain: Cluster, machine: Machine, why: Reasons) -
         return None
     count, others = whole.extents[row], prod(e for r, e in enumerate(whole.extents) if r != row)
     index = {s.name: i for s, i in zip(whole.statements, whole.rows[row], strict=True)}
-    hidden = any(masked_blocks.mask(program, s, index[s.name]) for s in whole.statements)
+    hidden = any(masked_blocks.mask(program, s, index[s.name]) or bounds_columns(s, index[s.name]) for s in whole.statements)
     crowded = PART * flow > second * others
     kept = f"{flow // others // 1024} kB pass between the products, and the second cache has {second // 1024} kB"
     if not (crowded or hidden) or count < 2 * SMALLEST * (1 if crowded else MASKED):
         why.declines(told, f"in blocks of {count} rows: {kept}")
         return None
-    most = min(LARGEST, second * others * count // (PART * flow))
+    most = min(LARGEST, second * others * count // max(1, PART * flow))
     if hidden:
         most = min(most, max(SMALLEST, count // MASKED))
     if most < SMALLEST:
         why.declines(told, f"in blocks of rows: fewer than {SMALLEST} rows would fit; {kept}")
         return None
     rows = _Rows(chain.groups, index, count, _block(count, most))
-    why.acts(told, f"{count} rows in blocks of {rows.block}: {'a mask hides columns' if not crowded else kept}")
+    why.acts(told, f"{count} rows in blocks of {rows.block}: {'a mask or a condition hides columns' if not crowded else kept}")
     return rows
 
 
@@ -239,7 +240,7 @@ class _Cut:
         return pr.Binary("+", place, pr.Const(self.start, I64), I64)
 
 
-def _applied(program: pr.Program, rows: _Rows) -> tuple[pr.Program, dict[str, str]]:
+def _applied(program: pr.Program, rows: _Rows) -> tuple[pr.Program, dict[str, Blocked]]:
     """The program with its rows in blocks; those beyond the last whole block come after them. And the index of the blocks of
     each statement that has one."""
     made = {s.target for g in rows.groups for s in g.statements}
@@ -268,7 +269,7 @@ class _Blocks:
         self.taken = {t.name for t in program.tensors} | {s.name for s in program.statements}
         self.tensors: list[pr.Tensor] = []
         self.statements: list[pr.Statement] = []
-        self.blocks: dict[str, str] = {}
+        self.blocks: dict[str, Blocked] = {}
 
     def add(self, cut: _Cut) -> None:
         """All statements for some blocks."""
@@ -302,9 +303,10 @@ class _Blocks:
         value = pr.map_expr(normalise(pr.substitute(s.value, {index: cut.row(parts)})), read)
         ranges = tuple(x for r in s.ranges for x in (map(pr.Range, parts, (0, 0), cut.extents) if r.index == index else (r,)))
         name = self.fresh(s.name)
-        self.blocks |= {name: parts[0]} if cut.count > 1 else {}
+        self.blocks |= {name: Blocked(*parts)} if cut.count > 1 else {}
+        where = tuple(normalise(pr.substitute(c, {index: cut.row(parts)})) for c in s.where)
         return replace(s, name=name, target=names[s.target], subscripts=cell(s.target, s.subscripts), value=value,
-                       ranges=ranges)
+                       ranges=ranges, where=where)
 
     def copied(self, name: str, blocks: str, cut: _Cut) -> pr.Statement:
         """The statement that puts blocks of rows into the tensor that leaves the program."""

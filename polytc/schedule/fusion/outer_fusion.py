@@ -28,6 +28,8 @@ FEWEST = 8
 """Iterations of a loop that give an operand enough reuse, and shared iterations that a cluster keeps at least for threads."""
 LARGEST = 96
 """Statements of a cluster."""
+NARROW = 64
+"""Bytes of the largest tensor for one of a tensor whose walk does not count."""
 ALONE = "none"
 """What a group joins that shares no outer loops with those before it."""
 
@@ -171,9 +173,12 @@ def _joined(program: pr.Program, cluster: Cluster, new: Group, machine: Machine)
 
 
 def _along_memory(program: pr.Program, whole: Group, row: int) -> bool:
-    """Does some access walk contiguously in this loop? Then it had better be a vector loop inside."""
-    return whole.extents[row] >= FEWEST and any(a.stride(whole.rows[row][n]) == 1 for n, s in enumerate(whole.statements)
-                                                for a in of_statement(program, s))
+    """Does some access walk contiguously in this loop? Then it had better be a vector loop inside. What is much smaller than
+    other tensors does not count: there is an element of it for each row of those."""
+    largest = max(a.bytes for s in whole.statements for a in of_statement(program, s))
+    return whole.extents[row] >= FEWEST and any(
+        a.stride(whole.rows[row][n]) == 1 and NARROW * a.bytes > largest
+        for n, s in enumerate(whole.statements) for a in of_statement(program, s))
 
 
 def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machine, around: int) -> bool:
@@ -186,10 +191,38 @@ def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machin
     sizes = {n: program.tensor(n).size * program.tensor(n).dtype.bytes // around for n in handed_on(program, joined.groups)}
     ready = {s.target for g in before.groups for s in g.statements}
     flow = max((sizes[name] for name in sizes.keys() & wanted & ready), default=0)
+    flow = max(flow, _read_again(program, joined) // around)
     first, second = machine.caches[0].bytes, machine.second_cache.bytes
     if count < FEWEST or 2 * flow <= first or sum(sizes.values()) > second * count:
         return False
     return all(_keeps_reuse(g, {row[n] for row in joined.rows}) for n, g in enumerate(joined.groups))
+
+
+def _read_again(program: pr.Program, joined: Cluster) -> int:
+    """Bytes of the largest tensor that the last group reads, and others before it, in the same iterations of the shared loops.
+    Contractions read what is laid out for their tiles, again and again."""
+    *before, last = range(len(joined.groups))
+    if any(is_contraction(s) for g in joined.groups for s in g.statements):
+        return 0
+    places = [_places_of_rows(joined, n) for n in (*before, last)]
+    common = {t: d for t, d in places[last].items() if d and any(places[n].get(t) == d for n in before)}
+    return max((program.tensor(t).size * program.tensor(t).dtype.bytes for t in common), default=0)
+
+
+def _places_of_rows(joined: Cluster, n: int) -> dict[str, tuple[int, ...]]:
+    """Of each tensor that a group reads and nobody writes: the dimensions that the shared loops walk over; none if several
+    reads differ."""
+    written = {s.target for g in joined.groups for s in g.statements}
+    found = dict[str, tuple[int, ...]]()
+    group = joined.groups[n]
+    for m, s in enumerate(group.statements):
+        names = [group.rows[row[n]][m] for row in joined.rows]
+        for r in pr.reads(s):
+            if r.tensor not in written:
+                place = tuple(r.subscripts.index(pr.Index(i)) for i in names if pr.Index(i) in r.subscripts)
+                place = place if len(place) == len(names) else ()
+                found[r.tensor] = place if found.setdefault(r.tensor, place) == place else ()
+    return found
 
 
 def _keeps_reuse(group: Group, shared: set[int]) -> bool:

@@ -44,3 +44,41 @@ def test_small_steps_have_lanes(targets: tuple[str, ...], text: str) -> None:
     given = {n: np.random.default_rng(1).integers(-9, 9, s).astype(np.float32) for n, s in shapes.items()}
     for target in targets:
         np.testing.assert_array_equal(polytc.run(text, **given, target=target), evaluate(program, given)["S"])
+
+
+TRIANGLES = {"S[i] += X[i,k] where k <= i": lambda x, n: np.tril(x).sum(1),
+             "S[i] max= X[i,k] where k <= i": lambda x, n: np.where(np.tri(n) > 0, x, -np.inf).max(1),
+             "S[i] += X[i,k]*Y[k] where k >= i": lambda x, n: np.triu(x) @ np.arange(n),
+             "S[i] += X[i,k] where k <= i + 15, k >= i - 15": lambda x, n: np.where(abs(np.subtract.outer(
+                 np.arange(n), np.arange(n))) <= 15, x, 0).sum(1),
+             "S[i] += X[i,k] where k <= i, 2*k >= i, 3*k >= i": lambda x, n: np.where(
+                 2 * np.arange(n) >= np.arange(n)[:, None], np.tril(x), 0).sum(1),
+             "S[i] += X[i,k] where k <= i, k % 2 == 0": lambda x, n: np.tril(x)[:, ::2].sum(1)}
+
+
+@pytest.mark.parametrize("n", [64, 77, 200])
+@pytest.mark.parametrize("text", TRIANGLES)
+def test_conditions_hide_what_lanes_add(text: str, n: int, targets: tuple[str, ...]) -> None:
+    given = {"X": np.random.default_rng(0).integers(-9, 9, (n, n)).astype(np.float32)}
+    given |= {"Y": np.arange(n).astype(np.float32)} if "Y" in text else {}
+    expected = TRIANGLES[text](given["X"].astype(np.float64), n)
+    hidden = given["X"].copy()
+    if "Y" not in text and "+ 15" not in text:
+        hidden[np.triu_indices(n, 1)] = np.nan
+    program = build(text, {name: a.shape for name, a in given.items()})
+    assert lanes.decide(program, AVX2).choices
+    for target in targets:
+        np.testing.assert_array_equal(polytc.run(text, **(given | {"X": hidden}), target=target), expected)
+
+
+def test_narrow_bands_have_no_lanes() -> None:
+    program = build("S[i] += X[i,k] where k <= i + 5, k >= i - 5", {"X": (64, 64)})
+    assert not lanes.decide(program, AVX2).choices
+
+
+@pytest.mark.parametrize("text", ["S[i] += X[i,k]*Y[i-k] where k <= i", "S[i] += X[i,k]//Z[i,k] where k <= i"])
+def test_terms_that_conditions_keep_from_being_made_have_no_lanes(text: str) -> None:
+    shapes = {"X": (64, 64)} | ({"Y": (64,)} if "Y" in text else {"Z": (64, 64)})
+    program = build(text, shapes, dtypes=dict.fromkeys(shapes, "i32"))
+    decision = lanes.decide(program, AVX2)
+    assert not decision.choices

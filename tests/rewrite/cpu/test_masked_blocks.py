@@ -180,7 +180,8 @@ def test_what_a_block_of_rows_sees(logit: str, seen_from) -> None:
     assert (found.statement, found.column) == ("S1", "j")
     for block in range(8):
         columns = {j for i in range(16 * block, 16 * block + 16) for j in seen_from(i)}
-        lower, upper = (None if f is None else f.coefficient("block") * block + f.constant for f in (found.lower, found.upper))
+        lower, upper = (None if f is None else f.coefficient("block") * block + f.constant
+                        for f in (found.bounds.lower, found.bounds.upper))
         assert (max(lower or 0, 0), upper) == (min(columns), max(columns) + 1)
 
 
