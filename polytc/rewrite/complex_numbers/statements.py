@@ -19,11 +19,12 @@ from dataclasses import replace
 
 from polytc.program import program as pr
 from polytc.program.names import Names
-from polytc.program.scalars import I64
+from polytc.program.scalars import BOOL, I64
 from polytc.program.type_promotion import fold
 from polytc.rewrite.complex_numbers import both_parts, matrix
 from polytc.rewrite.complex_numbers.parts import both, real, uniform
 from polytc.rewrite.step import Decision
+from polytc.schedule.facts.fusion_groups import reduced_indices
 
 LONGEST = 120
 """Operations and operands in one part of a value at most; of more, the larger operand is stored by a statement of its own."""
@@ -87,14 +88,25 @@ class _Lowering:
             return made
         alike = uniform(s.value, pr.Index(self.part))
         if alike is not None:
-            place = max((n + 1 for n, i in enumerate(s.indices) if any(i in pr.index_names(e) for e in s.subscripts)),
-                        default=0)
-            place = max(place, s.depth)
-            ranges = (*s.ranges[:place], pr.Range(self.part, 0, 2), *s.ranges[place:])
-            return [replace(s, subscripts=(*s.subscripts, pr.Index(self.part)), value=alike, ranges=ranges)]
+            return [self.of_parts(s, alike)]
+        if self.is_sum(s):
+            re, im = both(s.value)
+            first = pr.Binary("==", pr.Index(self.part), pr.Const(0, I64), BOOL)
+            return [self.of_parts(s, pr.Select(first, fold(re), fold(im), re.dtype))]
         values = enumerate(zip(("re", "im"), both(s.value), strict=True))
         return [replace(s, name=self.names.label(f"{s.name}_{word}"), subscripts=(*s.subscripts, pr.Const(n, I64)),
                         value=fold(value)) for n, (word, value) in values]
+
+    def of_parts(self, s: pr.Statement, value: pr.Expr) -> pr.Statement:
+        """The statement for both parts, whose number stands in the value."""
+        place = max((n + 1 for n, i in enumerate(s.indices) if any(i in pr.index_names(e) for e in s.subscripts)), default=0)
+        place = max(place, s.depth)
+        ranges = (*s.ranges[:place], pr.Range(self.part, 0, 2), *s.ranges[place:])
+        return replace(s, subscripts=(*s.subscripts, pr.Index(self.part)), value=value, ranges=ranges)
+
+    def is_sum(self, s: pr.Statement) -> bool:
+        return s.op == "+" and not self.program.precise and not s.loops and not s.bounds and not pr.scatters(s) \
+            and bool(reduced_indices(s))
 
     def touches_itself(self, s: pr.Statement) -> bool:
         """Would the second part be made of the first part that has been written already?"""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
+from polytc.program.scalars import I64
 from polytc.program.words import PARTS, WORD
+
+ROW = 2
+"""Elements of a row that vectors take apart and put together: as many as a shuffle has operands."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,22 @@ def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, .
         near = tuple((i, 1 if stride == size and _along(numbers, i) else stride) for i, stride in first.strides)
         return target, replace(first, strides=near)
     return (target, *(of_access(program, r) for r in pr.reads(s)))
+
+
+def along_rows(program: pr.Program, statements: Sequence[pr.Statement], accesses: tuple[AccessStrides, ...]
+               ) -> tuple[AccessStrides, ...]:
+    """The accesses of a statement, where those that take one element of each row walk as if they were contiguous, if the
+    statements, which share loops, touch all elements of these rows: vectors then are read and stored whole, and shuffled
+    (codegen.passes.interleaved_stores). Rows are those of complex numbers and their like."""
+    parts = dict[tuple[str, bool], set[pr.Expr]]()
+    for s in statements:
+        for write, tensor, subscripts in ((True, s.target, s.subscripts), *((False, r.tensor, r.subscripts) for r in pr.reads(s))):
+            if subscripts:
+                parts.setdefault((tensor, write), set()).add(subscripts[-1])
+    whole = {(tensor, write) for (tensor, write), found in parts.items()
+             if program.tensor(tensor).shape[-1] == ROW and found == {pr.Const(n, I64) for n in range(ROW)}}
+    return tuple(replace(a, strides=tuple((i, 1 if stride == ROW else stride) for i, stride in a.strides))
+                 if (a.tensor, a.write) in whole else a for a in accesses)
 
 
 def _in_word(s: pr.Statement) -> tuple[pr.Read, ...]:

@@ -1,0 +1,109 @@
+"""Vectors that are stored in strides into the same rows of a tensor are interleaved in registers, and stored whole.
+
+    Y[ramp(0, 1, 4), 0] = x4(2.0);  Y[ramp(0, 1, 4), 1] = X[ramp(0, 1, 4)]              with X[4], Y[4,2]
+    ->  Y[(ramp(0, 1, 8) // x8(2)), (ramp(0, 1, 8) % x8(2))] =
+            shuffle(x4(2.0), X[ramp(0, 1, 4)], [0, 4, 1, 5, 2, 6, 3, 7])
+
+Rows have two elements, as those of complex numbers have: a store in strides takes an instruction a lane, shuffles take two a
+vector. Loads in the same strides are read as whole rows by targets. (Nuzman, Rosen & Zaks, Auto-Vectorization of Interleaved
+Data for SIMD, PLDI 2006.) Guarantees: the same elements get the same values; nothing that reads or writes them lies between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from polytc.codegen import addresses, loops, traverse
+from polytc.codegen.passes.vector_statements import broadcast
+from polytc.machine import Machine
+from polytc.program.scalars import BOOL
+
+PARTS = 2
+"""Elements of a row, as many as a shuffle has operands."""
+
+
+def interleave_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
+    """The kernel with the halves of rows that neighbouring statements store put together. A GPU's items store one by one."""
+    if machine.kind != "cpu":
+        return kernel
+    return replace(kernel, body=traverse.map_stmt(kernel.body, _block, lambda e: e))
+
+
+def _block(s: loops.Stmt) -> loops.Stmt:
+    if not isinstance(s, loops.Block):
+        return s
+    left = list(s.stmts)
+    for n, x in enumerate(s.stmts):
+        place = _partner(left, n) if isinstance(x, loops.Store) and _is_strided(x) else None
+        if place is not None:
+            first, second = left[n], left[place]
+            assert isinstance(first, loops.Store) and isinstance(second, loops.Store)
+            left[n], left[place] = loops.Block(()), _joined(first, second)
+    return loops.block(*left)
+
+
+def _partner(stmts: Sequence[loops.Stmt], n: int) -> int | None:
+    """The place of the store of the other halves of the rows that store `n` writes, if it may move there."""
+    first = stmts[n]
+    if not isinstance(first, loops.Store) or not _is_strided(first):
+        return None
+    for place, x in enumerate(stmts[n + 1:], n + 1):
+        if isinstance(x, loops.Store) and _complements(first, x):
+            return place if all(_apart(first, e) for e in _loads(x)) else None
+        if _meets(first, x):
+            return None
+    return None
+
+
+def _is_strided(s: loops.Store) -> bool:
+    """A vector of one element from each of several rows, all lanes of which count?"""
+    wide = [i for i in s.indices if i.lanes > 1]
+    ramp, last = s.indices[-2] if len(s.indices) > 1 else None, s.indices[-1] if s.indices else None
+    return (len(wide) == 1 and isinstance(ramp, loops.Ramp) and ramp.stride == 1 and ramp.active is None
+            and isinstance(last, loops.Const) and s.buffer.shape[-1] == PARTS and s.buffer.dtype != BOOL)
+
+
+def _complements(a: loops.Store, b: loops.Store) -> bool:
+    """Do they store both halves of the same rows?"""
+    return (_is_strided(b) and a.buffer == b.buffer and a.indices[:-1] == b.indices[:-1] and a.indices[-1] != b.indices[-1])
+
+
+def _meets(store: loops.Store, s: loops.Stmt) -> bool:
+    """May a statement, behind which a store is to move, touch an element that the store writes, or write one that it reads?"""
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.Store) and not all(_apart(x, e) for e in (store, *_loads(store))):
+            return True
+        if not all(_apart(store, e) for e in _loads(x)):
+            return True
+    return False
+
+
+def _loads(s: loops.Stmt) -> Iterator[loops.Load]:
+    return (e for top in traverse.expressions(s) for e in traverse.walk_expr(top) if isinstance(e, loops.Load))
+
+
+def _apart(store: loops.Store, access: loops.Store | loops.Load) -> bool:
+    """Do a store and an access certainly touch different elements?"""
+    if store.buffer.name != access.buffer.name:
+        return True
+    a, b = addresses.flatten(store.buffer, store.indices), addresses.flatten(access.buffer, access.indices)
+    if a is None or b is None or a.terms != b.terms:
+        return False
+    return {a.constant + lane for lane in a.lanes or (0,)}.isdisjoint(b.constant + lane for lane in b.lanes or (0,))
+
+
+def _joined(a: loops.Store, b: loops.Store) -> loops.Store:
+    """Both halves as one store of whole rows."""
+    first, second = (a, b) if a.indices[-1] == loops.const(0) else (b, a)
+    ramp = a.indices[-2]
+    assert isinstance(ramp, loops.Ramp), "interleaved_stores: rows that are no ramp"
+    lanes = PARTS * ramp.lanes
+    order = tuple(n // PARTS + ramp.lanes * (n % PARTS) for n in range(lanes))
+    count, size = loops.Ramp(loops.const(0), 1, lanes), loops.Const(PARTS, ramp.dtype, lanes)
+    row: loops.Expr = loops.Binary("//", count, size, ramp.dtype, lanes)
+    if ramp.base != loops.const(0):
+        row = loops.Binary("+", loops.Broadcast(ramp.base, lanes, ramp.dtype), row, ramp.dtype, lanes)
+    part = loops.Binary("%", count, size, ramp.dtype, lanes)
+    value = loops.Shuffle(broadcast(first.value, ramp.lanes), broadcast(second.value, ramp.lanes), order, a.buffer.dtype, lanes)
+    return loops.Store(a.buffer, (*a.indices[:-2], row, part), value, b.origin)
