@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from polytc.codegen import addresses, loops, traverse
+from polytc.codegen.passes import simplify
 from polytc.codegen.passes.vector_statements import broadcast
 from polytc.machine import Machine
 from polytc.program.scalars import BOOL
@@ -27,12 +28,33 @@ def interleave_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with the halves of rows that neighbouring statements store put together. A GPU's items store one by one."""
     if machine.kind != "cpu":
         return kernel
-    return replace(kernel, body=traverse.map_stmt(kernel.body, _block, lambda e: e))
+    return replace(kernel, body=traverse.map_stmt(kernel.body, _statement, lambda e: e))
 
 
-def _block(s: loops.Stmt) -> loops.Stmt:
-    if not isinstance(s, loops.Block):
-        return s
+def _statement(s: loops.Stmt) -> loops.Stmt:
+    match s:
+        case loops.For(kind="unroll", lower=loops.Const(value=0), upper=loops.Const(value=2), step=1):
+            return _copies(s, s.body) or s
+        case loops.Block():
+            return _block(s)
+    return s
+
+
+def _copies(s: loops.For, inside: loops.Stmt) -> loops.Stmt | None:
+    """What is inside of a loop that stands for a copy of a store for each half of its rows, with both halves stored at once."""
+    if isinstance(inside, loops.For) and inside.kind == "unroll":
+        found = _copies(s, inside.body)
+        return replace(inside, body=found) if found is not None else None
+    if not isinstance(inside, loops.Store) or any(e.buffer.name == inside.buffer.name for e in _loads(inside)):
+        return None
+    halves = [simplify.at(inside, s.var, n, {}) for n in range(PARTS)]
+    first, second = halves
+    if isinstance(first, loops.Store) and isinstance(second, loops.Store) and _is_strided(first) and _complements(first, second):
+        return _joined(first, second)
+    return None
+
+
+def _block(s: loops.Block) -> loops.Stmt:
     left = list(s.stmts)
     for n, x in enumerate(s.stmts):
         place = _partner(left, n) if isinstance(x, loops.Store) and _is_strided(x) else None

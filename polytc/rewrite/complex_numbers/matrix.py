@@ -68,8 +68,16 @@ def _product(s: pr.Statement, a: pr.Expr, b: pr.Expr, kept: list[str]) -> Produc
     made = Product(row, conjugated, b, over, summed)
     if uniform(row, pr.Index("")) is None or not _two_parts(row) or not _two_parts(b) or not summed & own:
         return None
+    if not _walks(row, summed) and _reuse(s, replace(made, over=tuple(r for r in s.ranges if r.index in pr.index_names(row))), kept) < 2:
+        return None
     few = 4 * prod(int(r.extent) for r in over) <= LARGEST
     return made if few and _reuse(s, made, kept) >= REUSED else None
+
+
+def _walks(row: pr.Expr, summed: frozenset[str]) -> bool:
+    """Does the sum go along the memory of a factor?"""
+    reads = [r for r in pr.walk(row) if isinstance(r, pr.Read) and r.dtype.is_complex]
+    return all(r.subscripts and not summed.isdisjoint(pr.index_names(r.subscripts[-1])) for r in reads)
 
 
 def _inside(read: pr.Read, s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> bool:

@@ -187,7 +187,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if not group.rows or any(s.bounds for s in group.statements):
         return flat
     s, index = _heaviest(group)
-    accesses = of_statement(program, s)
+    accesses = along_rows(program, (s,), of_statement(program, s))
     lanes = lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
         chosen = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
@@ -221,7 +221,7 @@ def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterato
     if not group.rows or any(s.bounds for s in group.statements):
         return
     s, index = _heaviest(group)
-    accesses, lanes = of_statement(program, s), lane_width(program, s, machine)
+    accesses, lanes = along_rows(program, (s,), of_statement(program, s)), lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
         first = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
         for chosen in (*filter(None, (first,)), *register_tiles.candidates(s, accesses, tuple(index), lanes, machine)):

@@ -53,12 +53,16 @@ def along_rows(program: pr.Program, statements: Sequence[pr.Statement], accesses
     statements, which share loops, touch all elements of these rows: vectors then are read and stored whole, and shuffled
     (codegen.passes.interleaved_stores). Rows are those of complex numbers and their like."""
     parts = dict[tuple[str, bool], set[pr.Expr]]()
+    rows = set[pr.Expr](pr.Const(n, I64) for n in range(ROW))
     for s in statements:
+        used = {i for r in pr.reads(s) for e in r.subscripts for i in pr.index_names(e)}
+        numbers = {r.index: rows for r in s.ranges if r.ends == (0, ROW - 1) and r.index not in used}
         for write, tensor, subscripts in ((True, s.target, s.subscripts), *((False, r.tensor, r.subscripts) for r in pr.reads(s))):
-            if subscripts:
-                parts.setdefault((tensor, write), set()).add(subscripts[-1])
+            last = subscripts[-1] if subscripts else None
+            found = numbers.get(last.name, {last}) if isinstance(last, pr.Index) else {last} if last is not None else set()
+            parts.setdefault((tensor, write), set()).update(found)
     whole = {(tensor, write) for (tensor, write), found in parts.items()
-             if program.tensor(tensor).shape[-1] == ROW and found == {pr.Const(n, I64) for n in range(ROW)}}
+             if found == rows and program.tensor(tensor).shape[-1] == ROW}
     return tuple(replace(a, strides=tuple((i, 1 if stride == ROW else stride) for i, stride in a.strides))
                  if (a.tensor, a.write) in whole else a for a in accesses)
 

@@ -321,16 +321,18 @@ def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
     moves = any(_has_load(i) for i in e.indices)  # with what is stored elsewhere
-    if body.mask is not None or form is None or moves:
+    if form is None or moves:
         return _load_at(body, e, form)
     if body.block != body.fn.block:
+        if body.mask is not None:
+            return _load_at(body, e, form)
         body.block = body.fn.block
         body.loaded.clear()
     key = form, e.lanes, traverse.active_lanes(e.indices)
     value = body.loaded.get(e.buffer.name, {}).get(key)
     if value is None:
         value = _load_at(body, e, form)
-        if body.block == body.fn.block:  # no address with a branch in it
+        if body.block == body.fn.block and body.mask is None:  # no address with a branch in it
             body.loaded.setdefault(e.buffer.name, {})[key] = value
     return value
 
