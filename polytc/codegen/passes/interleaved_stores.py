@@ -22,6 +22,8 @@ from polytc.program.scalars import BOOL
 
 PARTS = 2
 """Elements of a row, as many as a shuffle has operands."""
+UNIT = 16
+"""Bytes within which shuffles of x86 move elements in a cycle; across these they take three, and on Arm vectors have no more."""
 
 
 def interleave_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
@@ -60,8 +62,10 @@ def _block(s: loops.Block) -> loops.Stmt:
         place = _partner(left, n) if isinstance(x, loops.Store) and _is_strided(x) else None
         if place is not None:
             first, second = left[n], left[place]
-            assert isinstance(first, loops.Store) and isinstance(second, loops.Store)
-            left[n], left[place] = loops.Block(()), _joined(first, second)
+            assert isinstance(first, loops.Store)
+            assert isinstance(second, loops.Store)
+            left[n] = loops.Block(())
+            left[place] = _joined(first, replace(second, value=_forwarded(second.value, left[:place])))
     return loops.block(*left)
 
 
@@ -78,7 +82,24 @@ def _partner(stmts: Sequence[loops.Stmt], n: int) -> int | None:
     return None
 
 
-def _is_strided(s: loops.Store) -> bool:
+def _forwarded(e: loops.Expr, before: Sequence[loops.Stmt]) -> loops.Expr:
+    """What a register that waits for the other half holds, in place of its load."""
+    if not isinstance(e, loops.Load) or e.buffer.space != "private":
+        return e
+    place = next((n for n in reversed(range(len(before))) if _stores(before[n], e)), None)
+    stored = before[place] if place is not None else None
+    if place is None or not isinstance(stored, loops.Store) or (stored.buffer, stored.indices) != (e.buffer, e.indices):
+        return e
+    later = [x for s in before[place + 1:] for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
+    return stored.value if all(_apart(x, y) for x in later for y in _loads(stored)) else e
+
+
+def _stores(s: loops.Stmt, load: loops.Load) -> bool:
+    """May a statement write what a load reads?"""
+    return any(isinstance(x, loops.Store) and not _apart(x, load) for x in traverse.walk_stmt(s))
+
+
+def _is_strided(s: loops.Store | loops.Load) -> bool:
     """A vector of one element from each of several rows, all lanes of which count?"""
     wide = [i for i in s.indices if i.lanes > 1]
     ramp, last = s.indices[-2] if len(s.indices) > 1 else None, s.indices[-1] if s.indices else None
@@ -121,11 +142,47 @@ def _joined(a: loops.Store, b: loops.Store) -> loops.Store:
     ramp = a.indices[-2]
     assert isinstance(ramp, loops.Ramp), "interleaved_stores: rows that are no ramp"
     lanes = PARTS * ramp.lanes
-    order = tuple(n // PARTS + ramp.lanes * (n % PARTS) for n in range(lanes))
     count, size = loops.Ramp(loops.const(0), 1, lanes), loops.Const(PARTS, ramp.dtype, lanes)
     row: loops.Expr = loops.Binary("//", count, size, ramp.dtype, lanes)
     if ramp.base != loops.const(0):
         row = loops.Binary("+", loops.Broadcast(ramp.base, lanes, ramp.dtype), row, ramp.dtype, lanes)
     part = loops.Binary("%", count, size, ramp.dtype, lanes)
-    value = loops.Shuffle(broadcast(first.value, ramp.lanes), broadcast(second.value, ramp.lanes), order, a.buffer.dtype, lanes)
-    return loops.Store(a.buffer, (*a.indices[:-2], row, part), value, b.origin)
+    return loops.Store(a.buffer, (*a.indices[:-2], row, part), _interleaved(first.value, second.value, ramp.lanes), b.origin)
+
+
+def _interleaved(first: loops.Expr, second: loops.Expr, lanes: int) -> loops.Expr:
+    """The elements of two vectors in turns."""
+    halves = broadcast(first, lanes), broadcast(second, lanes)
+    rows = _rows_of_lanes(lanes, first.dtype.bytes)
+    moved = tuple(_in_order(e, rows) for e in halves)
+    if moved[0] is None or moved[1] is None:
+        moved, rows = halves, tuple(range(lanes))
+    order = tuple(rows.index(n // PARTS) + lanes * (n % PARTS) for n in range(PARTS * lanes))
+    assert moved[0] is not None
+    assert moved[1] is not None
+    return loops.Shuffle(moved[0], moved[1], order, first.dtype, PARTS * lanes)
+
+
+def _rows_of_lanes(lanes: int, width: int) -> tuple[int, ...]:
+    """The row that each lane holds where a shuffle of two vectors takes elements of theirs that lie in the same 16 bytes, which
+    is what one instruction does: half of each 16 bytes comes from either vector. E.g. (0, 2, 1, 3) of four f64."""
+    half = min(UNIT // width, lanes) // PARTS
+    blocks = range(lanes // (PARTS * half)) if half else ()
+    found = tuple(vector * lanes // PARTS + block * half + n for block in blocks for vector in range(PARTS) for n in range(half))
+    return found or tuple(range(lanes))
+
+
+def _in_order(e: loops.Expr, rows: tuple[int, ...]) -> loops.Expr | None:
+    """A vector with its lanes in the order of these rows; None where lanes would have to be moved for it."""
+    match e:
+        case loops.Const() | loops.Broadcast():
+            return e
+        case loops.Load() if _is_strided(e):
+            ramp = e.indices[-2]
+            moved = loops.Shuffle(ramp, ramp, rows, ramp.dtype, ramp.lanes)
+            return replace(e, indices=(*e.indices[:-2], moved, e.indices[-1]))
+        case loops.Unary() | loops.Binary() | loops.Call() | loops.Cast() | loops.Select():
+            operands = [_in_order(o, rows) if o.lanes > 1 else o for o in traverse.operands(e)]
+            known = tuple(o for o in operands if o is not None)
+            return traverse.with_operands(e, known) if len(known) == len(operands) else None
+    return None
