@@ -51,7 +51,7 @@ def along_rows(program: pr.Program, statements: Sequence[pr.Statement], accesses
                ) -> tuple[AccessStrides, ...]:
     """The accesses of a statement, where those that take one element of each row walk as if they were contiguous, if the
     statements, which share loops, touch all elements of these rows: vectors then are read and stored whole, and shuffled
-    (codegen.passes.interleaved_stores). Rows are those of complex numbers and their like."""
+    (codegen.passes.interleaved_rows). Rows are those of complex numbers and their like."""
     parts = dict[tuple[str, bool], set[pr.Expr]]()
     rows = set[pr.Expr](pr.Const(n, I64) for n in range(ROW))
     for s in statements:

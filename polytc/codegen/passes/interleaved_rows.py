@@ -11,7 +11,7 @@ Data for SIMD, PLDI 2006.) Guarantees: the same elements get the same values; no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from polytc.codegen import addresses, loops, traverse
@@ -39,6 +39,8 @@ def _statement(s: loops.Stmt) -> loops.Stmt:
             return _copies(s, s.body) or s
         case loops.Block():
             return _block(s)
+        case loops.Alloc(buffer=loops.Buffer(space="private")):
+            return _register_lanes(s)
     return s
 
 
@@ -140,7 +142,7 @@ def _joined(a: loops.Store, b: loops.Store) -> loops.Store:
     """Both halves as one store of whole rows."""
     first, second = (a, b) if a.indices[-1] == loops.const(0) else (b, a)
     ramp = a.indices[-2]
-    assert isinstance(ramp, loops.Ramp), "interleaved_stores: rows that are no ramp"
+    assert isinstance(ramp, loops.Ramp), "interleaved_rows: rows that are no ramp"
     lanes = PARTS * ramp.lanes
     count, size = loops.Ramp(loops.const(0), 1, lanes), loops.Const(PARTS, ramp.dtype, lanes)
     row: loops.Expr = loops.Binary("//", count, size, ramp.dtype, lanes)
@@ -172,17 +174,82 @@ def _rows_of_lanes(lanes: int, width: int) -> tuple[int, ...]:
     return found or tuple(range(lanes))
 
 
-def _in_order(e: loops.Expr, rows: tuple[int, ...]) -> loops.Expr | None:
-    """A vector with its lanes in the order of these rows; None where lanes would have to be moved for it."""
+def _in_order(e: loops.Expr, rows: tuple[int, ...], registers: str = "") -> loops.Expr | None:
+    """A vector with its lanes in the order of these rows; None where lanes would have to be moved for it. registers: an array
+    whose vectors have this order."""
     match e:
         case loops.Const() | loops.Broadcast():
+            return e
+        case loops.Load() if e.buffer.name == registers:
             return e
         case loops.Load() if _is_strided(e):
             ramp = e.indices[-2]
             moved = loops.Shuffle(ramp, ramp, rows, ramp.dtype, ramp.lanes)
             return replace(e, indices=(*e.indices[:-2], moved, e.indices[-1]))
         case loops.Unary() | loops.Binary() | loops.Call() | loops.Cast() | loops.Select():
-            operands = [_in_order(o, rows) if o.lanes > 1 else o for o in traverse.operands(e)]
+            operands = [_in_order(o, rows, registers) if o.lanes > 1 else o for o in traverse.operands(e)]
             known = tuple(o for o in operands if o is not None)
             return traverse.with_operands(e, known) if len(known) == len(operands) else None
     return None
+
+
+# ---- sums
+
+def _register_lanes(s: loops.Alloc) -> loops.Alloc:
+    """An array of registers that loops add rows of two to, with its lanes in the order in which these come apart; what comes
+    from elsewhere or goes there is put in order, outside of these loops as a rule."""
+    lanes = _whole_vectors(s)
+    rows = _rows_of_lanes(lanes, s.buffer.dtype.bytes) if lanes > 1 else ()
+    if rows == tuple(range(lanes)) or not any(
+            isinstance(x, loops.For) and x.kind == "sequential" and _adds_rows(x, s.buffer.name, rows)
+            for x in traverse.walk_stmt(s.body)):
+        return s
+    inverse = tuple(map(rows.index, range(lanes)))
+
+    def natural(e: loops.Expr) -> loops.Expr:
+        own = isinstance(e, loops.Load) and e.buffer.name == s.buffer.name
+        return loops.Shuffle(e, e, inverse, e.dtype, lanes) if own else e
+
+    def store(x: loops.Stmt) -> loops.Stmt:
+        if not isinstance(x, loops.Store):
+            return x
+        inside = x.buffer.name == s.buffer.name
+        ordered = _in_order(x.value, rows, s.buffer.name) if inside and x.value.lanes > 1 else None
+        if ordered is not None or (inside and x.value.lanes == 1):
+            return replace(x, value=ordered if ordered is not None else x.value)
+        value = traverse.map_expr(x.value, natural)
+        return replace(x, value=loops.Shuffle(value, value, rows, value.dtype, lanes) if inside else value)
+    return replace(s, body=traverse.map_stmt(s.body, store, lambda e: e))
+
+
+def _adds_rows(s: loops.For, registers: str, rows: tuple[int, ...]) -> bool:
+    """Does a loop change an array of registers by what it reads of rows of two, and by nothing in another order?"""
+    values = [x.value for x in traverse.walk_stmt(s) if isinstance(x, loops.Store) and x.buffer.name == registers]
+    return any(isinstance(e, loops.Load) and e.buffer.name != registers and _is_strided(e)
+               for v in values for e in traverse.walk_expr(v)) and all(_in_order(v, rows, registers) is not None for v in values)
+
+
+def _whole_vectors(s: loops.Alloc) -> int:
+    """The lanes of the vectors in which an array is used, if all have as many and lie one after another; else 0."""
+    steps = {x.var: x for x in traverse.walk_stmt(s.body) if isinstance(x, loops.For)}
+    accesses = [x for x in _accesses(s.body) if x.buffer.name == s.buffer.name]
+    lasts = [x.indices[-1] if x.indices else loops.const(0) for x in accesses]
+    lanes = max((i.lanes for i in lasts), default=0)
+    whole = all(isinstance(i, loops.Ramp) and (i.stride, i.lanes, i.active) == (1, lanes, None) and _multiple(i.base, lanes, steps)
+                for i in lasts)
+    return lanes if whole and all(i.lanes == 1 for x in accesses for i in x.indices[:-1]) else 0
+
+
+def _accesses(s: loops.Stmt) -> Iterator[loops.Load | loops.Store]:
+    for x in traverse.walk_stmt(s):
+        yield from _loads(x)
+        if isinstance(x, loops.Store):
+            yield x
+
+
+def _multiple(e: loops.Expr, lanes: int, around: Mapping[str, loops.For]) -> bool:
+    """Is an index a multiple of the lanes: a number, or the variable of a loop in such steps?"""
+    if isinstance(e, loops.Const):
+        return int(e.value) % lanes == 0
+    loop = around.get(e.name) if isinstance(e, loops.Var) else None
+    return loop is not None and isinstance(loop.lower, loops.Const) and int(loop.lower.value) % lanes == 0 == loop.step % lanes
