@@ -1,12 +1,20 @@
-"""Vectors that are stored in strides into the same rows of a tensor are interleaved in registers, and stored whole.
+"""Rows of two elements are stored whole: vectors that go into both halves of the same rows are interleaved in registers.
 
     Y[ramp(0, 1, 4), 0] = x4(2.0);  Y[ramp(0, 1, 4), 1] = X[ramp(0, 1, 4)]              with X[4], Y[4,2]
     ->  Y[(ramp(0, 1, 8) // x8(2)), (ramp(0, 1, 8) % x8(2))] =
-            shuffle(x4(2.0), X[ramp(0, 1, 4)], [0, 4, 1, 5, 2, 6, 3, 7])
+            shuffle(x4(2.0), X[ramp(0, 1, 4)], 0, 4, 1, 5, 2, 6, 3, 7)
 
 Rows have two elements, as those of complex numbers have: a store in strides takes an instruction a lane, shuffles take two a
 vector. Loads in the same strides are read as whole rows by targets. (Nuzman, Rosen & Zaks, Auto-Vectorization of Interleaved
-Data for SIMD, PLDI 2006.) Guarantees: the same elements get the same values; nothing that reads or writes them lies between.
+Data for SIMD, PLDI 2006.) Where all that such a vector is made of is read from rows, or is the same in all lanes, the lanes
+have the order in which one shuffle of two vectors takes rows apart and another puts them together. Registers to which a loop
+adds what it reads of rows have this order, too; they are put in order where they are filled and emptied:
+
+    for k in 0:9 { S_r[0, ramp(0, 1, 4)] = (S_r[0, ramp(0, 1, 4)] + X[ramp((k * 4), 1, 4), 1]) };  S[...] = S_r[0, ...]
+      of f64 on avx2: lanes 0 2 1 3 of the ramp in X, and of S_r in S
+
+Guarantees: the same elements get the same values, sums of the same terms in the same order; nothing that reads or writes what a
+store that moves touches lies between.
 """
 
 from __future__ import annotations
@@ -23,12 +31,12 @@ from polytc.program.scalars import BOOL
 PARTS = 2
 """Elements of a row, as many as a shuffle has operands."""
 UNIT = 16
-"""Bytes within which shuffles of x86 move elements in a cycle; across these they take three, and on Arm vectors have no more."""
+"""Bytes within which shuffles of x86 move elements in a cycle, and in three across these; vectors of Arm have no more."""
 
 
 def interleave_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
-    """The kernel with the halves of rows that neighbouring statements store put together. A GPU's items store one by one."""
-    if machine.kind != "cpu":
+    """The kernel with the halves of rows that neighbouring statements store put together, where vectors do that."""
+    if not machine.shuffles:
         return kernel
     return replace(kernel, body=traverse.map_stmt(kernel.body, _statement, lambda e: e))
 
@@ -52,10 +60,8 @@ def _copies(s: loops.For, inside: loops.Stmt) -> loops.Stmt | None:
     if not isinstance(inside, loops.Store) or any(e.buffer.name == inside.buffer.name for e in _loads(inside)):
         return None
     halves = [simplify.at(inside, s.var, n, {}) for n in range(PARTS)]
-    first, second = halves
-    if isinstance(first, loops.Store) and isinstance(second, loops.Store) and _is_strided(first) and _complements(first, second):
-        return _joined(first, second)
-    return None
+    first, second = (x if isinstance(x, loops.Store) else inside for x in halves)
+    return _joined(first, second) if _is_strided(first) and _complements(first, second) else None
 
 
 def _block(s: loops.Block) -> loops.Stmt:
@@ -117,7 +123,7 @@ def _complements(a: loops.Store, b: loops.Store) -> bool:
 def _meets(store: loops.Store, s: loops.Stmt) -> bool:
     """May a statement, behind which a store is to move, touch an element that the store writes, or write one that it reads?"""
     for x in traverse.walk_stmt(s):
-        if isinstance(x, loops.Store) and not all(_apart(x, e) for e in (store, *_loads(store))):
+        if isinstance(x, loops.Store) and not (_apart(store, x) and all(_apart(x, e) for e in _loads(store))):
             return True
         if not all(_apart(store, e) for e in _loads(x)):
             return True
@@ -169,9 +175,10 @@ def _rows_of_lanes(lanes: int, width: int) -> tuple[int, ...]:
     """The row that each lane holds where a shuffle of two vectors takes elements of theirs that lie in the same 16 bytes, which
     is what one instruction does: half of each 16 bytes comes from either vector. E.g. (0, 2, 1, 3) of four f64."""
     half = min(UNIT // width, lanes) // PARTS
-    blocks = range(lanes // (PARTS * half)) if half else ()
-    found = tuple(vector * lanes // PARTS + block * half + n for block in blocks for vector in range(PARTS) for n in range(half))
-    return found or tuple(range(lanes))
+    if half == 0 or lanes % (PARTS * half):
+        return tuple(range(lanes))
+    return tuple(vector * lanes // PARTS + block * half + n
+                 for block in range(lanes // (PARTS * half)) for vector in range(PARTS) for n in range(half))
 
 
 def _in_order(e: loops.Expr, rows: tuple[int, ...], registers: str = "") -> loops.Expr | None:
@@ -225,8 +232,8 @@ def _register_lanes(s: loops.Alloc) -> loops.Alloc:
 def _adds_rows(s: loops.For, registers: str, rows: tuple[int, ...]) -> bool:
     """Does a loop change an array of registers by what it reads of rows of two, and by nothing in another order?"""
     values = [x.value for x in traverse.walk_stmt(s) if isinstance(x, loops.Store) and x.buffer.name == registers]
-    return any(isinstance(e, loops.Load) and e.buffer.name != registers and _is_strided(e)
-               for v in values for e in traverse.walk_expr(v)) and all(_in_order(v, rows, registers) is not None for v in values)
+    read = (e for v in values for e in traverse.walk_expr(v) if isinstance(e, loops.Load) and e.buffer.name != registers)
+    return any(map(_is_strided, read)) and all(_in_order(v, rows, registers) is not None for v in values)
 
 
 def _whole_vectors(s: loops.Alloc) -> int:
@@ -235,8 +242,8 @@ def _whole_vectors(s: loops.Alloc) -> int:
     accesses = [x for x in _accesses(s.body) if x.buffer.name == s.buffer.name]
     lasts = [x.indices[-1] if x.indices else loops.const(0) for x in accesses]
     lanes = max((i.lanes for i in lasts), default=0)
-    whole = all(isinstance(i, loops.Ramp) and (i.stride, i.lanes, i.active) == (1, lanes, None) and _multiple(i.base, lanes, steps)
-                for i in lasts)
+    whole = all(isinstance(i, loops.Ramp) and (i.stride, i.lanes, i.active) == (1, lanes, None)
+                and _multiple(i.base, lanes, steps) for i in lasts)
     return lanes if whole and all(i.lanes == 1 for x in accesses for i in x.indices[:-1]) else 0
 
 

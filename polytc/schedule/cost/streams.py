@@ -49,7 +49,9 @@ def best(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ..
     indices that may be vectorised or unrolled."""
     reduced, reads = reduced_indices(s), pr.reads(s)
     large = [r for r in reads if tile_order.footprint(program, s, r, {}) > machine.second_cache.bytes]
-    if len(set(map(_rows, large))) != 1 or len(reduced) != 1 or len(accesses) != 1 + len(reads) or tile_order.in_target(s, reduced[0]):
+    if len(set(map(_rows, large))) != 1 or len(reduced) != 1 or len(accesses) != 1 + len(reads):
+        return None
+    if tile_order.in_target(s, reduced[0]):
         return None
     access = accesses[1 + reads.index(large[0])]
     step, rows = access.stride(reduced[0]), [i for i in s.indices if not tile_order.depends(large[0], i)]

@@ -50,19 +50,17 @@ def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, .
 def along_rows(program: pr.Program, statements: Sequence[pr.Statement], accesses: tuple[AccessStrides, ...]
                ) -> tuple[AccessStrides, ...]:
     """The accesses of a statement, where those that take one element of each row walk as if they were contiguous, if the
-    statements, which share loops, touch all elements of these rows: vectors then are read and stored whole, and shuffled
-    (codegen.passes.interleaved_rows). Rows are those of complex numbers and their like."""
+    statements, which share loops, touch all elements of these rows: by numbers, or by an index of few values that no read has.
+    Vectors then are read and stored whole, and shuffled (codegen.passes.interleaved_rows)."""
+    rows = {pr.Const(n, I64) for n in range(ROW)}
     parts = dict[tuple[str, bool], set[pr.Expr]]()
-    rows = set[pr.Expr](pr.Const(n, I64) for n in range(ROW))
     for s in statements:
-        used = {i for r in pr.reads(s) for e in r.subscripts for i in pr.index_names(e)}
-        numbers = {r.index: rows for r in s.ranges if r.ends == (0, ROW - 1) and r.index not in used}
-        for write, tensor, subscripts in ((True, s.target, s.subscripts), *((False, r.tensor, r.subscripts) for r in pr.reads(s))):
-            last = subscripts[-1] if subscripts else None
-            found = numbers.get(last.name, {last}) if isinstance(last, pr.Index) else {last} if last is not None else set()
-            parts.setdefault((tensor, write), set()).update(found)
-    whole = {(tensor, write) for (tensor, write), found in parts.items()
-             if found == rows and program.tensor(tensor).shape[-1] == ROW}
+        read = pr.reads(s)
+        used = {i for r in read for e in r.subscripts for i in pr.index_names(e)}
+        both = {pr.Index(r.index) for r in s.ranges if r.ends == (0, ROW - 1) and r.index not in used}
+        for place, subscripts in (((s.target, True), s.subscripts), *(((r.tensor, False), r.subscripts) for r in read)):
+            parts.setdefault(place, set()).update(rows if subscripts[-1:] and subscripts[-1] in both else subscripts[-1:])
+    whole = {place for place, found in parts.items() if found == rows and program.tensor(place[0]).shape[-1] == ROW}
     return tuple(replace(a, strides=tuple((i, 1 if stride == ROW else stride) for i, stride in a.strides))
                  if (a.tensor, a.write) in whole else a for a in accesses)
 

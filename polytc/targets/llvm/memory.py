@@ -141,8 +141,8 @@ def windows(lanes: Sequence[int], beside: tuple[int, int] = (0, 0)) -> list[int]
 def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value],
                  mask: ir.Value | None, active: Active = None, beside: tuple[int, int] = (0, 0)) -> ir.Value:
     """A vector whose lanes lie at known distances. at: the pointer to an element, by distance. mask: None for all lanes.
-    Lanes that do not count repeat the last of those that do, or read nothing. beside: elements before the first lane, and behind
-    the last, that may be read, so that loads of both halves of rows are the same ones."""
+    Lanes that do not count repeat the last of those that do, or read nothing. beside: elements before the first lane and behind
+    the last that may be read, so that loads of both halves of rows are the same ones."""
     count = len(lanes)
     if isinstance(active, ir.Value):
         mask, active = both(fn, mask, active), None
