@@ -177,6 +177,9 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
         size = _points(s, formal)
         if not formal or read.tensor not in around.given or (tiled and any(map(panel, read.subscripts))):
             continue
+        if each and accesses[place] != of_access(program, read) and not set(formal).isdisjoint(shared):
+            why.declines(name, f"{read.tensor}: vectors take its rows apart, and a copy would have one part of them")
+            continue
         if read.tensor not in fixed and around.sized and s.points < costs.pack_uses * size:
             times = s.points // max(1, size)
             why.declines(name, f"{read.tensor}: each element is used {times} times, and a copy takes {costs.pack_uses}")

@@ -10,6 +10,7 @@ loaded and stored again for each block, which stays cheaper than a copy in panel
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -48,7 +49,8 @@ def best(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ..
     """The stream of a contraction, if one of its operands can be read so. accesses: of the statement, target first; shared: the
     indices that may be vectorised or unrolled."""
     reduced, reads = reduced_indices(s), pr.reads(s)
-    large = [r for r in reads if tile_order.footprint(program, s, r, {}) > machine.second_cache.bytes]
+    parts = Counter(map(_rows, set(reads)))
+    large = [r for r in reads if parts[_rows(r)] * tile_order.footprint(program, s, r, {}) > machine.second_cache.bytes]
     if len(set(map(_rows, large))) != 1 or len(reduced) != 1 or len(accesses) != 1 + len(reads):
         return None
     if tile_order.in_target(s, reduced[0]):

@@ -105,3 +105,11 @@ def test_a_factor_that_is_read_once_is_no_row_of_a_matrix() -> None:
     assert [t.name for t in same(program).tensors] == ["A", "x", "Y"]
     assert "x_matrix" in [t.name for t in same(build("Y[i] += A[i,j]*x[j]", A=(40, 50), x=(50,))).tensors]
     assert "x_matrix" in [t.name for t in table.named("complex_numbers").run(program, GENERIC_GPU).tensors]
+
+
+def test_a_part_of_rows_that_vectors_take_apart_is_not_packed() -> None:
+    a, x = (np.ones(n, np.complex128) for n in ((600, 500), (600,)))
+    op = polytc.compile("Y[j] += A[i,j]*x[i]", threads=1)
+    np.testing.assert_array_equal(op(A=a, x=x), np.full(500, 600 + 0j))
+    made = table.named("complex_numbers").run(build("Y[j] += A[i,j]*x[i]", A=(600, 500), x=(600,)), AVX512)
+    assert not table.named("pack").decide(made, AVX512).choices
