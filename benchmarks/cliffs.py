@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cliff_rows import Row, arrays, grids, products
+from cliff_rows import Row, arrays, complex_rows, grids, products
 from polytc import errors
 from polytc.cli.timing import duration, interleaved
 from polytc.graph.comparison import largest_error
@@ -52,7 +52,7 @@ def main() -> int:
     options = parser.parse_args()
     table = Table("program", "polytc", "fastest peer", "ratio", "goal", "difference")
     met = []
-    for rows in (products, arrays, grids):
+    for rows in (products, arrays, grids, complex_rows):
         for row in rows.rows(options.threads):
             if options.only in row.name:
                 line, good = measured(row, options.seconds)

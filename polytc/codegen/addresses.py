@@ -83,6 +83,9 @@ def address(e: loops.Expr) -> Address | None:
         case loops.Unary(op="-"):
             inner = address(e.a)
             return inner and inner.times(-1)
+        case loops.Shuffle() if e.a == e.b:
+            inner = address(e.a)
+            return inner and Address(inner.constant, inner.terms, tuple(inner.lanes[n % e.a.lanes] for n in e.order))
         case loops.Cast() if e.a.dtype == I64:
             return address(e.a)
         case loops.Binary():

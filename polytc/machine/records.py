@@ -81,6 +81,11 @@ class Machine:
         return self.vector_bytes >= 32 or self.has("fma") or self.has("neon") or is_arm()
 
     @property
+    def shuffles(self) -> bool:
+        """Do its vectors take rows of two elements apart, and put them together?"""
+        return self.kind == "cpu"
+
+    @property
     def dots(self) -> tuple[str, ...]:
         """The dot products of words (program.words.DOTS) that are one or two instructions on whole vectors, and faster than
         multiply-adds; the fastest first."""

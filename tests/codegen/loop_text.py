@@ -3,8 +3,8 @@
     vector for i in 0:n { if i < 4 { Y[i] = select(i == 0, 1.0, X[i] * 2) } else { Y[i] = x8(s[]) } }
 
 Numbers take the type of what stands beside them. `x8(e)` is a broadcast, `ramp(base, stride, lanes, active n)` a vector of
-indices, `reduce_+(e)` a horizontal sum; `alloc local f32 T[32, 32]` holds for what follows it in its block. `host for` are
-loops around a kernel; `...` stands for statements that are not shown.
+indices, `reduce_+(e)` a horizontal sum, `shuffle(a, b, 0, 4)` lanes of two vectors; `alloc local f32 T[32, 32]` holds for what
+follows it in its block. `host for` are loops around a kernel; `...` stands for statements that are not shown.
 """
 
 from __future__ import annotations
@@ -173,6 +173,10 @@ class _Parser:
         if name == "ramp":
             stride, count = (a.value for a in args[1:] if isinstance(a, L.Const))
             return L.Ramp(first, int(stride), int(count), I64, active.value if isinstance(active, L.Const) else active)
+        if name == "shuffle":
+            a, b = alike(first, args[1])
+            order = tuple(int(n.value) for n in args[2:] if isinstance(n, L.Const))
+            return L.Shuffle(a, b, order, a.dtype, len(order))
         if name == "select":
             a, b = alike(args[1], args[2])
             return L.Select(first, a, b, a.dtype, lanes)

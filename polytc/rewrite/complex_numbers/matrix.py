@@ -42,9 +42,9 @@ class Product:
     summed: frozenset[str]
 
 
-def product(s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> Product | None:
+def product(s: pr.Statement, tensors: Mapping[str, pr.Tensor], *, vectors: bool = False) -> Product | None:
     """How a statement is a sum of products of a row and a matrix; None if it is none, or if the matrix would be used too
-    seldom."""
+    seldom. vectors: take parts of rows that are read once in strides apart in vectors, see statements.as_real."""
     if s.op != "+" or s.loops or s.bounds or pr.scatters(s):
         return None
     e = s.value
@@ -54,6 +54,7 @@ def product(s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> Product | None
         return None
     kept = [i for sub in s.subscripts for i in pr.index_names(sub)]
     found = [p for a, b in ((e.a, e.b), (e.b, e.a)) if (p := _product(s, a, b, kept)) is not None
+             and not (vectors and _read_once(s, p, kept))
              and (not s.where or all(_inside(r, s, tensors) for r in pr.walk(b) if isinstance(r, pr.Read)))]
     last = kept[-1] if kept else None
     return max(found, key=lambda p: (last in {r.index for r in p.over}, _reuse(s, p, kept)), default=None)
@@ -70,6 +71,15 @@ def _product(s: pr.Statement, a: pr.Expr, b: pr.Expr, kept: list[str]) -> Produc
         return None
     few = 4 * prod(int(r.extent) for r in over) <= LARGEST
     return made if few and _reuse(s, made, kept) >= REUSED else None
+
+
+def _read_once(s: pr.Statement, p: Product, kept: list[str]) -> bool:
+    """Is each number of the row in one product alone, and does the sum not go along its memory? There are vectors for that
+    which take the parts of numbers apart."""
+    names = set(pr.index_names(p.row))
+    reads = [r for r in pr.walk(p.row) if isinstance(r, pr.Read) and r.dtype.is_complex and r.subscripts]
+    along = all(not p.summed.isdisjoint(pr.index_names(r.subscripts[-1])) for r in reads)
+    return not along and all(i in names or int(s.extents[i]) == 1 for i in kept)
 
 
 def _inside(read: pr.Read, s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> bool:

@@ -9,7 +9,12 @@
 
 This is how numpy lays them out, so that the caller's arrays are taken as they are, and nothing behind this step knows complex
 numbers. A statement whose parts are made alike stays one; others become one for each part, and what they share is stored before
-where it is long. Sums of products of which one factor is used often are sums of products of real matrices
+where it is long. On CPUs, sums are one statement, so that memory is walked once:
+
+    s += A[i]*X[i]                                              with c64 A[9], c64 X[9]
+    ->  s[part] += part == 0 ? A[i,0]*X[i,0] - A[i,1]*X[i,1] : A[i,0]*X[i,1] + A[i,1]*X[i,0] where part in 0:2
+
+Sums of products of which one factor is used often are sums of products of real matrices
 (`complex_numbers.matrix`).
 """
 
@@ -19,11 +24,12 @@ from dataclasses import replace
 
 from polytc.program import program as pr
 from polytc.program.names import Names
-from polytc.program.scalars import I64
+from polytc.program.scalars import BOOL, I64
 from polytc.program.type_promotion import fold
 from polytc.rewrite.complex_numbers import both_parts, matrix
 from polytc.rewrite.complex_numbers.parts import both, real, uniform
 from polytc.rewrite.step import Decision
+from polytc.schedule.facts.fusion_groups import reduced_indices
 
 LONGEST = 120
 """Operations and operands in one part of a value at most; of more, the larger operand is stored by a statement of its own."""
@@ -32,16 +38,17 @@ _COSTS = {"/": 40, "exp": 6, "sqrt": 40, "abs": 14}
 """How often, about, an operand stands in both parts of what is made of it, for operations where that is not twice."""
 
 
-def as_real(program: pr.Program) -> pr.Program:
-    """The program without complex numbers; the same one if it has none."""
+def as_real(program: pr.Program, *, vectors: bool = False) -> pr.Program:
+    """The program without complex numbers; the same one if it has none. vectors: sums make both parts in one statement, whose
+    copies for the two parts share what vectors read (see schedule.facts.strides.along_rows)."""
     if not is_complex(program):
         return program
-    return _Lowering(program).run()
+    return _Lowering(program, vectors).run()
 
 
 def apply(program: pr.Program, decision: Decision) -> pr.Program:
     """The step."""
-    return as_real(program)
+    return as_real(program, vectors=decision.machine.kind == "cpu")
 
 
 def is_complex(program: pr.Program) -> bool:
@@ -51,9 +58,10 @@ def is_complex(program: pr.Program) -> bool:
 
 
 class _Lowering:
-    """One program. part: the name of the index that counts parts."""
+    """One program. vectors: see as_real; part: the name of the index that counts parts."""
 
-    def __init__(self, program: pr.Program) -> None:
+    def __init__(self, program: pr.Program, vectors: bool) -> None:
+        self.vectors = vectors and not program.precise
         self.program, self.names = program, Names.of(program)
         self.tensors = [as_pairs(t) for t in program.tensors]
         self.whole = {t.name: t for t in program.tensors}
@@ -80,21 +88,33 @@ class _Lowering:
 
     def in_parts(self, s: pr.Statement) -> list[pr.Statement]:
         """One statement for both parts, or one for each."""
-        product = matrix.product(s, self.whole) if not self.program.precise else None
+        product = matrix.product(s, self.whole, vectors=self.vectors) if not self.program.precise else None
         if product is not None:
             made, tensor = matrix.statements(s, product, self.names, self.part, self.row)
             self.tensors.append(tensor)
             return made
         alike = uniform(s.value, pr.Index(self.part))
         if alike is not None:
-            place = max((n + 1 for n, i in enumerate(s.indices) if any(i in pr.index_names(e) for e in s.subscripts)),
-                        default=0)
-            place = max(place, s.depth)
-            ranges = (*s.ranges[:place], pr.Range(self.part, 0, 2), *s.ranges[place:])
-            return [replace(s, subscripts=(*s.subscripts, pr.Index(self.part)), value=alike, ranges=ranges)]
+            return [self.of_parts(s, alike)]
+        if self.is_vector_sum(s):
+            re, im = both(s.value)
+            first = pr.Binary("==", pr.Index(self.part), pr.Const(0, I64), BOOL)
+            return [self.of_parts(s, pr.Select(first, fold(re), fold(im), re.dtype))]
         values = enumerate(zip(("re", "im"), both(s.value), strict=True))
         return [replace(s, name=self.names.label(f"{s.name}_{word}"), subscripts=(*s.subscripts, pr.Const(n, I64)),
                         value=fold(value)) for n, (word, value) in values]
+
+    def of_parts(self, s: pr.Statement, value: pr.Expr) -> pr.Statement:
+        """The statement for both parts, whose number stands in the value."""
+        place = max((n + 1 for n, i in enumerate(s.indices) if any(i in pr.index_names(e) for e in s.subscripts)), default=0)
+        place = max(place, s.depth)
+        ranges = (*s.ranges[:place], pr.Range(self.part, 0, 2), *s.ranges[place:])
+        return replace(s, subscripts=(*s.subscripts, pr.Index(self.part)), value=value, ranges=ranges)
+
+    def is_vector_sum(self, s: pr.Statement) -> bool:
+        """Is it a sum whose parts are made together?"""
+        plain = s.op == "+" and not s.loops and not s.bounds and not pr.scatters(s)
+        return self.vectors and plain and bool(reduced_indices(s))
 
     def touches_itself(self, s: pr.Statement) -> bool:
         """Would the second part be made of the first part that has been written already?"""

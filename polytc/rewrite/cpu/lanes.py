@@ -31,7 +31,7 @@ from polytc.program.sizes import Size, rest_start
 from polytc.rewrite.bounds import conjuncts, inequality, linear_bound, speculable
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
+from polytc.schedule.facts.strides import ROW, AccessStrides, lane_width, of_statement
 
 STEPS = 4
 """Elements that a reduced index may step over, if none runs along memory: so many vectors are read and shuffled."""
@@ -128,7 +128,7 @@ def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
         return None
     plain = coincident_indices(s)
     reduced = [r for r in s.ranges if r.index not in plain]
-    if any(_walks(accesses, r.index, 1) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
+    if any(_walks(accesses, r.index, 1) and r.extent >= max(lanes // 2, ROW + 1) for r in s.ranges if r.index in plain):
         return None
     long = [r for r in reversed(reduced) if r.lower == 0 and _longest(s, r.extent, r.index) >= 2 * lanes]
     return next((r for step in (1, STEPS) for r in long if _walks(accesses, r.index, step)), None)

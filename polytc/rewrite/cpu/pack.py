@@ -30,7 +30,7 @@ from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles, streams, strips
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_access, of_statement, panel
+from polytc.schedule.facts.strides import AccessStrides, along_rows, lane_width, of_access, of_statement, panel
 
 GROWTH = 1.25
 """Largest size of a packed copy, in sizes of the tensor."""
@@ -155,7 +155,7 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
     """What may be packed for a statement next."""
     fixed, machine = around.fixed, around.machine
     s = program.statement(name)
-    accesses = of_statement(program, s)
+    accesses = along_rows(program, (s,), of_statement(program, s))
     shared, costs = coincident_indices(s), machine.costs.copies
     lanes = lane_width(program, s, machine)
     plain = register_tiles.best(s, accesses, shared, lanes, machine)
@@ -176,6 +176,9 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
         formal = _indices(program, s, read)
         size = _points(s, formal)
         if not formal or read.tensor not in around.given or (tiled and any(map(panel, read.subscripts))):
+            continue
+        if each and accesses[place] != of_access(program, read) and not set(formal).isdisjoint(shared):
+            why.declines(name, f"{read.tensor}: vectors take its rows apart, and a copy would have one part of them")
             continue
         if read.tensor not in fixed and around.sized and s.points < costs.pack_uses * size:
             times = s.points // max(1, size)

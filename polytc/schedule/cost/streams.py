@@ -10,6 +10,7 @@ loaded and stored again for each block, which stays cheaper than a copy in panel
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -48,15 +49,19 @@ def best(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ..
     """The stream of a contraction, if one of its operands can be read so. accesses: of the statement, target first; shared: the
     indices that may be vectorised or unrolled."""
     reduced, reads = reduced_indices(s), pr.reads(s)
-    large = [r for r in reads if tile_order.footprint(program, s, r, {}) > machine.second_cache.bytes]
-    if len(large) != 1 or len(reduced) != 1 or len(accesses) != 1 + len(reads) or tile_order.in_target(s, reduced[0]):
+    parts = Counter(map(_rows, set(reads)))
+    large = [r for r in reads if parts[_rows(r)] * tile_order.footprint(program, s, r, {}) > machine.second_cache.bytes]
+    if len(set(map(_rows, large))) != 1 or len(reduced) != 1 or len(accesses) != 1 + len(reads):
+        return None
+    if tile_order.in_target(s, reduced[0]):
         return None
     access = accesses[1 + reads.index(large[0])]
     step, rows = access.stride(reduced[0]), [i for i in s.indices if not tile_order.depends(large[0], i)]
     if step is None or 4 * abs(step) * access.width < machine.costs.traffic.page or len(rows) > 1:
         return None
     near = replace(access, strides=tuple((i, NEAR if i == reduced[0] else n) for i, n in access.strides))
-    moved = tuple(near if a is access else a for a in accesses)
+    places = {1 + n for n, r in enumerate(reads) if r in large}
+    moved = tuple(near if n in places else a for n, a in enumerate(accesses))
     tile = register_tiles.best(s, moved, shared, lanes, machine)
     if tile is None or tile.straight or access.stride(tile.vector) != 1 or accesses[0].stride(tile.vector) != 1 \
             or tile.jam not in (None, *rows) or _collide(s, abs(step) * access.width, rows, machine):
@@ -68,6 +73,12 @@ def best(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ..
     wide, tensor = tile.width * lanes, program.tensor(large[0].tensor)
     read = tensor.size * access.width * machine.costs.traffic.memory if strips.far(tensor, machine) else 0.0
     return Stream(tile, large[0], reduced[0], -(-part // wide) * wide, tile.cycles + moves + read)
+
+
+def _rows(read: pr.Read) -> tuple[str, tuple[pr.Expr, ...]]:
+    """What a read walks along, whichever part of a number with two parts it takes."""
+    parts = read.subscripts and isinstance(read.subscripts[-1], pr.Const)
+    return read.tensor, read.subscripts[:-1] if parts else read.subscripts
 
 
 def _collide(s: pr.Statement, stride: int, rows: list[str], machine: Machine) -> bool:

@@ -15,7 +15,7 @@ from polytc.machine import Cache, Machine
 from polytc.program import program as pr
 from polytc.schedule.cost.register_tiles import ONE_WAY, RegisterTile
 from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, of_access
+from polytc.schedule.facts.strides import AccessStrides, along_rows, of_access
 
 PAIR = 2
 """Lines that come for each that is asked for: its neighbour, too."""
@@ -28,7 +28,7 @@ SHARED = 1 / 3
 def cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: RegisterTile, lanes: int, machine: Machine) -> float:
     """Cycles in which the tiles of a contraction wait for lines of `read`, of which they walk narrow strips: those that come
     from memory the first time, and those that did not stay for the next tile."""
-    access = of_access(program, read)
+    (access,) = along_rows(program, (s,), (of_access(program, read),))
     steps = [i for i in reduced_indices(s) if access.stride(i) != 0]
     if tile.jam is None or len(steps) != 1 or (stride := access.stride(steps[0])) is None:
         return 0.0

@@ -26,7 +26,7 @@ from polytc.schedule.cpu import given_tiles
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.decisions import Decisions, Priced, Threaded
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, is_contraction, partition, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width
+from polytc.schedule.facts.strides import AccessStrides, along_rows, lane_width, of_statement, panel_width
 from polytc.schedule.fusion.cluster import Cluster
 from polytc.schedule.fusion.outer_fusion import clusters
 from polytc.schedule.fusion.policies import Fusion
@@ -187,7 +187,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if not group.rows or any(s.bounds for s in group.statements):
         return flat
     s, index = _heaviest(group)
-    accesses = of_statement(program, s)
+    accesses = along_rows(program, (s,), of_statement(program, s))
     lanes = lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
         chosen = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
@@ -196,6 +196,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
             return _streamed(s, group, index, lanes, stream) if stream is not None else \
                 _register_tile(program, s, group, index, lanes, chosen, machine)
         return _unrolled(s, group, accesses, index, machine)[0] if is_contraction(s) and not s.where else flat
+    accesses = along_rows(program, group.statements, accesses)
     wide = [r for r in rows if group.extents[r] >= min(4, lanes)]
     crossing = {r: _crossing(accesses, index, r, wide) for r in wide}
     turned = {index[r]: crossing[r] for r in wide}
@@ -220,7 +221,7 @@ def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterato
     if not group.rows or any(s.bounds for s in group.statements):
         return
     s, index = _heaviest(group)
-    accesses, lanes = of_statement(program, s), lane_width(program, s, machine)
+    accesses, lanes = along_rows(program, (s,), of_statement(program, s)), lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
         first = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
         for chosen in (*filter(None, (first,)), *register_tiles.candidates(s, accesses, tuple(index), lanes, machine)):

@@ -221,7 +221,7 @@ def _join(group: Group, new: Group, policy: str) -> Group | None:
         match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and aligned(group, r, new, n, written)]
         if match and (related := True):
             shared.append((r, match[0]))
-    if not related or hides_conflict(group, new) or not _same_iterations(group, new, shared):
+    if not related or hides_conflict(group, new, shared) or not _same_iterations(group, new, shared):
         return None
     if policy == "smart" and not _pays(group, new, shared):
         return None
@@ -343,8 +343,23 @@ def _contiguous(subscripts: tuple[pr.Expr, ...]) -> str:
     return form.terms[0][0] if form is not None and [c for _, c in form.terms] == [1] else ""
 
 
-def hides_conflict(group: Group, new: Group) -> bool:
+def hides_conflict(group: Group, new: Group, shared: Sequence[tuple[int, int]] | None = None) -> bool:
     """Would a conflict other than with what the group wrote go unseen? Then stay apart: `new` overwrites something that the
-    group only reads."""
+    group only reads. shared: (row of group, row of new) of the loops that they would share; an element may be read and then
+    overwritten in one iteration of these."""
     only_read = {r.tensor for s in group.statements for r in pr.reads(s)} - {s.target for s in group.statements}
-    return any(s.target in only_read for s in new.statements)
+    return any(s.target in only_read and not (shared and _reads_first(group, new, n, shared))
+               for n, s in enumerate(new.statements))
+
+
+def _reads_first(group: Group, new: Group, position: int, shared: Sequence[tuple[int, int]]) -> bool:
+    """Does the group read what a statement of `new` overwrites in the same iteration of each shared loop?"""
+    s = new.statements[position]
+    for a, b in shared:
+        at = _position(s, new.rows[b][position])
+        for n, other in enumerate(group.statements):
+            for read in (r for r in pr.reads(other) if r.tensor == s.target):
+                form = linear(read.subscripts[at]) if at is not None else None
+                if form is None or form.index != group.rows[a][n]:
+                    return False
+    return True

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
+from polytc.program.scalars import I64
 from polytc.program.words import PARTS, WORD
+
+ROW = 2
+"""Elements of a row that vectors take apart and put together: as many as a shuffle has operands."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,24 @@ def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, .
         near = tuple((i, 1 if stride == size and _along(numbers, i) else stride) for i, stride in first.strides)
         return target, replace(first, strides=near)
     return (target, *(of_access(program, r) for r in pr.reads(s)))
+
+
+def along_rows(program: pr.Program, statements: Sequence[pr.Statement], accesses: tuple[AccessStrides, ...]
+               ) -> tuple[AccessStrides, ...]:
+    """The accesses of a statement, where those that take one element of each row walk as if they were contiguous, if the
+    statements, which share loops, touch all elements of these rows: by numbers, or by an index of few values that no read has.
+    Vectors then are read and stored whole, and shuffled (codegen.passes.interleaved_rows)."""
+    rows = {pr.Const(n, I64) for n in range(ROW)}
+    parts = dict[tuple[str, bool], set[pr.Expr]]()
+    for s in statements:
+        read = pr.reads(s)
+        used = {i for r in read for e in r.subscripts for i in pr.index_names(e)}
+        both = {pr.Index(r.index) for r in s.ranges if r.ends == (0, ROW - 1) and r.index not in used}
+        for place, subscripts in (((s.target, True), s.subscripts), *(((r.tensor, False), r.subscripts) for r in read)):
+            parts.setdefault(place, set()).update(rows if subscripts[-1:] and subscripts[-1] in both else subscripts[-1:])
+    whole = {place for place, found in parts.items() if found == rows and program.tensor(place[0]).shape[-1] == ROW}
+    return tuple(replace(a, strides=tuple((i, 1 if stride == ROW else stride) for i, stride in a.strides))
+                 if (a.tensor, a.write) in whole else a for a in accesses)
 
 
 def _in_word(s: pr.Statement) -> tuple[pr.Read, ...]:

@@ -16,12 +16,17 @@ errors.register(E514="a target that can only be exported")
 
 @dataclass(frozen=True)
 class PortableMachine(Machine):
-    """A CPU whose code is plain C: it has no dot products of words."""
+    """A CPU whose code is plain C: it has no dot products of words, and compilers see rows in the loops over lanes."""
 
     @property
     def dots(self) -> tuple[str, ...]:
         """None."""
         return ()
+
+    @property
+    def shuffles(self) -> bool:
+        """No."""
+        return False
 
 
 def portable(machine: Machine) -> PortableMachine:

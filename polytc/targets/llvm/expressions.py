@@ -321,16 +321,18 @@ def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
     moves = any(_has_load(i) for i in e.indices)  # with what is stored elsewhere
-    if body.mask is not None or form is None or moves:
+    if form is None or moves:
         return _load_at(body, e, form)
     if body.block != body.fn.block:
+        if body.mask is not None:
+            return _load_at(body, e, form)
         body.block = body.fn.block
         body.loaded.clear()
     key = form, e.lanes, traverse.active_lanes(e.indices)
     value = body.loaded.get(e.buffer.name, {}).get(key)
     if value is None:
         value = _load_at(body, e, form)
-        if body.block == body.fn.block:  # no address with a branch in it
+        if body.block == body.fn.block and body.mask is None:  # no address with a branch in it
             body.loaded.setdefault(e.buffer.name, {})[key] = value
     return value
 
@@ -344,7 +346,15 @@ def _load_at(body: Body, e: loops.Load, form: addresses.Address | None) -> ir.Va
     if form is None:
         return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes, active), mask, active)
     return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane, active), mask,
-                               active)
+                               active, _beside(e))
+
+
+def _beside(e: loops.Load) -> tuple[int, int]:
+    """Elements before and behind the access that lie in the same rows of its buffer, where it takes one element of each."""
+    size, at = (e.buffer.shape[-1], e.indices[-1]) if len(e.indices) > 1 else (1, None)
+    if not isinstance(size, int) or not isinstance(at, loops.Const):
+        return 0, 0
+    return int(at.value), size - 1 - int(at.value)
 
 
 def _active(body: Body, indices: tuple[loops.Expr, ...]) -> memory.Active:

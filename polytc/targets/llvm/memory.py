@@ -119,13 +119,16 @@ def scatter(fn: ir.Function, dtype: DType, pointers: ir.Value, value: ir.Value, 
         fn.do(f"store {fn.extract(memory, lane)}, {fn.extract(pointers, lane)}, align {dtype.bytes}")
 
 
-def windows(lanes: Sequence[int]) -> list[int] | None:
-    """Where contiguous vectors of len(lanes) elements must start to cover the lanes, e.g. (0, 2, 4, 6) -> [0, 3].
+def windows(lanes: Sequence[int], beside: tuple[int, int] = (0, 0)) -> list[int] | None:
+    """Where contiguous vectors of len(lanes) elements must start to cover the lanes, e.g. (0, 2, 4, 6) -> [0, 3]; with one
+    element (0, 1) behind that may be read, [0, 4].
 
-    No window reaches beyond the smallest or the largest lane, so nothing outside of the accessed range is read. None if they
-    would be too many, or if the pattern is narrower than a vector.
+    No window reaches beyond the smallest or the largest lane by more than the elements `beside` them, so nothing outside of the
+    accessed range is read. None if they would be too many, or if the pattern is narrower than a vector.
     """
     count, low, high = len(lanes), min(lanes), max(lanes)
+    if any(beside) and high - low + 1 + sum(beside) == 2 * count:
+        return [low - beside[0], low - beside[0] + count]
     if high - low + 1 < count or high - low + 1 > MAX_WINDOWS * count:
         return None
     starts: list[int] = []
@@ -136,9 +139,10 @@ def windows(lanes: Sequence[int]) -> list[int] | None:
 
 
 def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value],
-                 mask: ir.Value | None, active: Active = None) -> ir.Value:
+                 mask: ir.Value | None, active: Active = None, beside: tuple[int, int] = (0, 0)) -> ir.Value:
     """A vector whose lanes lie at known distances. at: the pointer to an element, by distance. mask: None for all lanes.
-    Lanes that do not count repeat the last of those that do, or read nothing."""
+    Lanes that do not count repeat the last of those that do, or read nothing. beside: elements before the first lane and behind
+    the last that may be read, so that loads of both halves of rows are the same ones."""
     count = len(lanes)
     if isinstance(active, ir.Value):
         mask, active = both(fn, mask, active), None
@@ -154,7 +158,7 @@ def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callab
     if list(lanes) == list(range(lanes[0], lanes[0] + count)):
         first = at(lanes[0])
         return load(fn, dtype, first, count) if mask is None else load_masked(fn, dtype, first, mask)
-    starts = windows(lanes)
+    starts = windows(lanes, beside if mask is None and active is None else (0, 0))
     if starts is None:
         return _load_lanes(fn, dtype, lanes, at) if mask is None else gather(fn, dtype, _pointers(fn, lanes, at), mask)
     return _load_windows(fn, dtype, lanes, starts, at, mask)

@@ -9,7 +9,7 @@ import pytest
 
 import polytc
 from polytc.lang import evaluate
-from polytc.machine import AVX512
+from polytc.machine import AVX512, GENERIC_GPU, Machine
 from polytc.program.program import Program
 from polytc.rewrite import table
 from polytc.rewrite.complex_numbers.statements import LONGEST, as_real, length
@@ -88,3 +88,28 @@ def test_programs_without_complex_numbers_stay_as_they_are() -> None:
     with_them = build("Y[i] = 2*x[i]", x=(4,))
     assert as_real(as_real(with_them)) == as_real(with_them)
     assert replace(with_them, precise=True).precise
+
+
+@pytest.mark.parametrize(("text", "machine", "names"), [
+    ("s += x[i]*x[i+1]", AVX512, ["S1_init", "S1"]), ("s += x[i]*x[i+1]", GENERIC_GPU, ["S1_init", "S1_re", "S1_im"]),
+    ("precise def f(c64[N] x) -> (s) { s += x[i]*x[i+1] }", AVX512, ["S1_init", "S1_re", "S1_im"]),
+    ("s = x[0]; for t in 0:2 { s += x[i]*x[t] }", AVX512, None)])
+def test_sums_make_both_parts_in_one_pass_over_memory_on_cpus(text: str, machine: Machine, names: list[str] | None) -> None:
+    made = table.named("complex_numbers").run(build(text, x=(40,)), machine)
+    assert names is None or [s.name for s in made.statements] == names
+    same(build(text, x=(40,)))
+
+
+def test_a_factor_that_is_read_once_is_no_row_of_a_matrix() -> None:
+    program = build("Y[j] += A[i,j]*x[i]", A=(40, 50), x=(40,))
+    assert [t.name for t in same(program).tensors] == ["A", "x", "Y"]
+    assert "x_matrix" in [t.name for t in same(build("Y[i] += A[i,j]*x[j]", A=(40, 50), x=(50,))).tensors]
+    assert "x_matrix" in [t.name for t in table.named("complex_numbers").run(program, GENERIC_GPU).tensors]
+
+
+def test_a_part_of_rows_that_vectors_take_apart_is_not_packed() -> None:
+    a, x = (np.ones(n, np.complex128) for n in ((600, 500), (600,)))
+    op = polytc.compile("Y[j] += A[i,j]*x[i]", threads=1)
+    np.testing.assert_array_equal(op(A=a, x=x), np.full(500, 600 + 0j))
+    made = table.named("complex_numbers").run(build("Y[j] += A[i,j]*x[i]", A=(600, 500), x=(600,)), AVX512)
+    assert not table.named("pack").decide(made, AVX512).choices

@@ -78,8 +78,10 @@ def test_enough_iterations_are_left_for_threads(text: str, shape: tuple[int, ...
 
 
 def test_what_would_overwrite_what_the_group_reads_stays_apart() -> None:
-    text = "def f(inout f32[64,96] X) -> (X, Y) { Y[i,j] = X[i,j]; X[i,j] = Y[i,j] * 2 }"
-    assert groups(text, policy="max") == [("Y",), ("X",)]
+    text = "def f(inout f32[64,96] X) -> (X, Y) {{ Y[i,j] = X[{}]; X[i,j] = Y[i,j] * 2 }}"
+    assert groups(text.format("63-i,j"), policy="max") == [("Y",), ("X",)]
+    assert groups(text.format("i,95-j"), policy="max") == [("Y",), ("X",)]
+    assert groups(text.format("i,j"), policy="max") == [("Y", "X")], "it is read before in the same iteration"
 
 
 def test_a_group_has_so_many_statements_at_most() -> None:

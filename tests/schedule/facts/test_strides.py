@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polytc.lang import build
-from polytc.schedule.facts.strides import AccessStrides, of_statement, panel_width, vector_score
+from polytc.schedule.facts.strides import AccessStrides, along_rows, of_statement, panel_width, vector_score
 
 SHAPE = (12, 20, 30)
 
@@ -65,3 +65,21 @@ def test_contiguous_accesses_are_for_vectors_and_strided_ones_against() -> None:
     assert score(1, 1) > score(2, 1)
     assert score(9, 1) < 0, "a store by single elements costs more than a load"
     assert vector_score((), "i") == 0
+
+
+@pytest.mark.parametrize(("text", "walks"), [
+    ("Y[i] = X[i,0]*X[i,1]", {"X": 1, "Y": 1}), ("Y[i] = X[i,0]", {"X": 2, "Y": 1}),
+    ("Y[i] = X[i,1] + X[i+1,1]", {"X": 2, "Y": 1}), ("Y[i,p] = X[i,0] + X[i,1] where p in 0:2", {"X": 1, "Y": 1}),
+    ("Y[i,p] = X[i,p]", {"X": 2, "Y": 2}), ("Y[i] += Z[i,0,j]*Z[i,1,j]", {"Z": 10, "Y": 1})])
+def test_rows_that_are_touched_whole_count_as_contiguous(text: str, walks: dict[str, int]) -> None:
+    shapes = {n: s for n, s in {"X": (40, 2), "Z": (9, 2, 5)}.items() if n in text}
+    program = build(text, shapes, dict.fromkeys(shapes, "f64"))
+    s = program.statements[-1]
+    assert {a.tensor: a.stride("i") for a in along_rows(program, (s,), of_statement(program, s))} == walks
+
+
+def test_rows_may_be_touched_by_statements_that_share_loops() -> None:
+    program = build("Y[i,0] = X[i]; Y[i,1] = 2*X[i]", {"X": (40,)}, {"X": "f64"})
+    first, second = program.statements
+    for statements, stride in (((first,), 2), ((first, second), 1)):
+        assert along_rows(program, statements, of_statement(program, first))[0].stride("i") == stride

@@ -12,6 +12,7 @@ import pytest
 
 from polytc.codegen import loops
 from polytc.program.scalars import BOOL, F32, F64, I8, I32, I64, U8, DType
+from polytc.targets.llvm import memory
 from tests.targets.llvm.llvm_modules import TARGET, V, add, c, elementwise, load, module, run
 
 # ---- addresses
@@ -205,3 +206,11 @@ assert (x == expected).all()
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
                          env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
     assert ran.returncode == 0, ran.stderr
+
+@pytest.mark.parametrize(("lanes", "beside", "starts"), [
+    ((0, 2, 4, 6), (0, 0), [0, 3]), ((0, 2, 4, 6), (0, 1), [0, 4]), ((0, 2, 4, 6), (1, 0), [-1, 3]),
+    ((0, 4, 2, 6), (0, 1), [0, 4]), ((0, 1, 2, 3), (1, 0), [0]), ((0, 3, 6, 9), (1, 1), [0, 6])])
+def test_windows_lie_in_what_may_be_read(lanes: tuple[int, ...], beside: tuple[int, int], starts: list[int]) -> None:
+    found = memory.windows(lanes, beside)
+    assert found == starts
+    assert all(min(lanes) - beside[0] <= n and n + len(lanes) <= max(lanes) + 1 + beside[1] for n in found)
