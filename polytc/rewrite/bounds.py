@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, QuasiAffine, add, affine, interval
+from polytc.program.sizes import surely
 
 
 def at_least(form: QuasiAffine, least: int, s: pr.Statement) -> bool:
     """Is the form provably `least` or more at all instances of a statement? The box is looked at, and each condition alone."""
     ahead = add(form, Affine(least), -1)
-    if box_interval(ahead, s.ranges)[0] >= 0:
+    if surely(lambda: box_interval(ahead, s.ranges)[0] >= 0):
         return True
-    return any((rest := add(ahead, c, -1)).constant >= 0 and not rest.terms
-               for w in s.where if (c := _at_least_zero(w)) is not None)
+    beyond = [add(ahead, c, -1) for w in s.where if (c := _at_least_zero(w)) is not None]
+    return any(not rest.terms and surely(lambda rest=rest: rest.constant >= 0) for rest in beyond)  # type: ignore[misc]
 
 
 def box_interval(form: QuasiAffine, ranges: tuple[pr.Range, ...]) -> tuple[float, float]:
