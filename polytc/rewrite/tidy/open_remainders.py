@@ -1,7 +1,7 @@
 """Remainders by sizes that stay open become choices: sets of integers have remainders by numbers alone.
 
-    Y[i] = X[(i+1)%n]                                   with X[n]
-    ->  Y[i] = X[i + 1 < n ? i + 1 : i + 1 - n]
+    Y[i] = X[(i+1)%n] where i in 0:n                    with X[n]
+    ->  Y[i] = X[i + 1 < n ? i + 1 : i + (-n + 1)]
 
 for what wraps around a few times at most, whatever the sizes. A size may be 1, so that `(i+2)%n` has three pieces. What follows
 knows choices: borders splits them off, piecewise_copies makes copies with plain subscripts.
