@@ -5,10 +5,10 @@
     ->  Y[i] = (A[i] + 1.0)*2.0
 
 A sketch is an indented paragraph with a line that begins with `->`. Before it stands the text of a program, the inputs that its
-text alone does not tell behind `with`, and the machine where it matters (`with A[9] on neon`); sizes with names
-stay open. Behind it stands what the step made, as `polytc emit --stage NAME` prints it, without labels and, where they are as one expects, without ranges. Statements
-that stay as they were, and those that fill a tensor with a number before it is updated, need not be shown; `...` stands for
-statements, or parts of one, that are not.
+text alone does not tell behind `with`, and the machine where it matters (`with A[9] on neon`); sizes with names stay open.
+Behind it stands what the step made, as `polytc emit --stage NAME` prints it, without labels and, where they are as one expects,
+without ranges. Statements that stay as they were, and those that fill a tensor with a number before it is updated, need not be
+shown; `...` stands for statements, or parts of one, that are not.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each scan, that it is made in blocks or not."""
     found = [(s, x) for s in program.statements if (x := _scan(program, s)) is not None]
     sizes = (32, BLOCK, 512, THREADED)
-    return [[Option(), *(Option((Blocks(s.name, n),)) for n in sizes if _least(x) <= n <= int(x.along.extent) // 2)] for s, x in found]
+    return [[Option(), *(Option((Blocks(s.name, n),)) for n in sizes if _least(x) <= n <= int(x.along.extent) // 2)]
+            for s, x in found]
 
 
 def _least(found: _Scan) -> int:

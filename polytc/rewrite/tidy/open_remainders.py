@@ -41,7 +41,8 @@ def _statement(s: pr.Statement) -> pr.Statement:
 
 
 def _by_size(e: pr.Expr) -> bool:
-    return isinstance(e, pr.Binary) and e.op == "%" and e.dtype == I64 and isinstance(e.b, pr.Const) and isinstance(e.b.value, Size)
+    is_remainder = isinstance(e, pr.Binary) and e.op == "%" and e.dtype == I64
+    return is_remainder and isinstance(e.b, pr.Const) and isinstance(e.b.value, Size)
 
 
 def _choice(s: pr.Statement, e: pr.Expr) -> pr.Expr:

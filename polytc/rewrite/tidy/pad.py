@@ -63,16 +63,17 @@ def drop_guards(program: pr.Program) -> pr.Program:
 
 def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
     for read in pr.reads(s):
-        if read.default is not None and surely(lambda read=read: _inside(program, s, read)):  # type: ignore[misc]
+        if read.default is not None and _inside(program, s, read):
             s = pr.replaced(s, read, replace(read, default=None))
     return s
 
 
 def _inside(program: pr.Program, s: pr.Statement, read: pr.Read) -> bool:
-    """Is a read in bounds in the whole box?"""
+    """Is a read in bounds in the whole box, whatever the sizes are?"""
     t, forms = program.tensor(read.tensor), [linear(sub) for sub in read.subscripts]
     ends = [interval(form, s.box) for form in forms if form is not None]
-    return len(ends) == len(forms) and all(lo <= a and b < lo + n for (a, b), lo, n in zip(ends, t.lower, t.shape, strict=True))
+    return len(ends) == len(forms) and surely(
+        lambda: all(lo <= a and b < lo + n for (a, b), lo, n in zip(ends, t.lower, t.shape, strict=True)))
 
 
 def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int, int], ...] | None:

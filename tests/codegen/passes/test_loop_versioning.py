@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes import loop_versioning, simplify
@@ -17,6 +18,7 @@ from polytc.machine import AVX2, AVX512
 from polytc.program.scalars import F64
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_steps import arrays_of, results, stores
+from tests.rewrite.equal import with_open_sizes
 
 ROWS, COLUMNS, DEPTH = 4, 8, 6
 """Of a tile, and iterations of the loop around it."""
@@ -155,3 +157,12 @@ def test_rectangular_nests_of_vectors_that_begin_anywhere(low: int) -> None:
     assert (made.lower, made.upper) == (L.const(0), L.const(ROWS))
     arrays = arrays_of(y)
     assert stores(P.loop("a", 6, made), arrays) == stores(P.loop("a", 6, nest), arrays)
+
+
+def test_full_tiles_of_a_quotient_of_sizes() -> None:
+    """The condition is a linear form of `(m + 1)//2`, which no loop changes."""
+    text = "O[k,w] += W[k,c]*X[c,2*w] where w in 0:(m+1)//2"
+    program = with_open_sizes(f"def f(f32[8,8] W, f32[8,m] X) -> (O) {{ {text} }}", {"m": 200})
+    module = compiler.lower_program(program, "cpu").loops
+    tests = [x for k in module.kernels for x in traverse.walk_stmt(k.body) if isinstance(x, L.If) and x.orelse is not None]
+    assert any("(m + 1) // 2" in L.format_expr(x.cond) for x in tests)

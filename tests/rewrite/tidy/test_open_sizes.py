@@ -1,4 +1,4 @@
-"""Rewrites of programs whose sizes stay open: they act as on fixed sizes, and one kernel is right at all sizes, against numpy."""
+"""Rewrites of programs whose sizes stay open act as on fixed sizes, and one kernel is right at all sizes, against numpy."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ import pytest
 import polytc
 from polytc import compiler
 from polytc.machine import DEVICES
+from polytc.poly import in_bounds
+from polytc.program import program as pr
+from polytc.program.sizes import at
+from polytc.rewrite.tidy import pad, scan
+from polytc.runtime.sized import sized
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.rewrite.equal import with_open_sizes
@@ -83,11 +88,12 @@ CASES = {
     "periodic": Case(
         "def f(f32[n,m] X) -> (Y) { Y[i,j] = X[i,(j+m-1)%m] + X[i,(j+2)%m] - X[(i+1)%n,j] where i in 0:n, j in 0:m }",
         lambda s: {"X": (s["n"], s["m"])}, {"n": 500, "m": 500},
-        lambda X: np.roll(X, 1, 1) + np.roll(X, -2, 1) - np.roll(X, -1, 0), ("open_remainders", "borders"), ("open_remainders",)),
+        lambda X: np.roll(X, 1, 1) + np.roll(X, -2, 1) - np.roll(X, -1, 0),
+        ("open_remainders", "borders"), ("open_remainders",)),
     "clamped": Case(
         "def f(f32[n] X) -> (Y) { Y[i] = X[clamp(i-2,0,n-1)] - X[min(i+1,n-1)] where i in 0:n }",
         lambda s: {"X": (s["n"],)}, {"n": 5000},
-        lambda X: X[np.clip(np.arange(len(X)) - 2, 0, None)] - X[np.clip(np.arange(len(X)) + 1, None, len(X) - 1)], ("borders",)),
+        lambda X: X[np.maximum(np.arange(len(X)) - 2, 0)] - X[np.minimum(np.arange(len(X)) + 1, len(X) - 1)], ("borders",)),
     "clamped window": Case(
         "def f(f32[n,16] X, f32[5] W) -> (Y) { Y[i,j] += X[clamp(i+r-2,0,n-1),j]*W[r] where i in 0:n }",
         lambda s: {"X": (s["n"], 16), "W": (5,)}, {"n": 500}, clamped_window, ("borders",)),
@@ -107,7 +113,8 @@ CASES = {
         lambda s: {"I": (64, s["n"]), "W": (64, 64, 3)}, {"n": 500}, wrapped_convolution,
         ("open_remainders", "piecewise_copies"), ("open_remainders", "piecewise_copies")),
     "groups": Case(
-        "def f(f32[n,32,h] X, f32[32,8] W) -> (Y) { Y[b,8*g+m,y] += X[b,8*g+c,y]*W[8*g+m,c] where g in 0:4, m in 0:8, c in 0:8 }",
+        "def f(f32[n,32,h] X, f32[32,8] W) -> (Y) { Y[b,8*g+m,y] += X[b,8*g+c,y]*W[8*g+m,c] "
+        "where g in 0:4, m in 0:8, c in 0:8 }",
         lambda s: {"X": (s["n"], 32, s["h"]), "W": (32, 8)}, {"n": 4, "h": 300},
         lambda X, W: np.einsum("bgcy,gmc->bgmy", X.reshape(len(X), 4, 8, -1), W.reshape(4, 8, 8)).reshape(X.shape),
         ("delinearization",), ("delinearization",)),
@@ -127,7 +134,8 @@ CASES = {
         "def f(f32[n] X) -> (Y) { T[i,0] = X[i]\nfor j in 1:9 { T[i,j] = T[i,j-1]*X[i] where i in 0:n }\nY[i] = T[i,8] }",
         lambda s: {"X": (s["n"],)}, {"n": 500}, powers, ("layout",)),
     "pieces of a row": Case(
-        "def f(inout f32[n+1,n] T) -> (T) { for i in 0:n { for j in i+1:n { T[i,j] max= T[i,k] + T[k+1,j] where k in i+1:j } } }",
+        "def f(inout f32[n+1,n] T) -> (T) {\n"
+        "for i in 0:n { for j in i+1:n { T[i,j] max= T[i,k] + T[k+1,j] where k in i+1:j } } }",
         lambda s: {"T": (s["n"] + 1, s["n"])}, {"n": 200}, pieces, ("transposed_copies",)),
     "short rows": Case(
         "def f(f32[n,7] X, f32[n,7] B) -> (Y) { Y[i,j] = X[i,j]*B[i,j] }", lambda s: {"X": (s["n"], 7), "B": (s["n"], 7)},
@@ -152,7 +160,8 @@ def test_one_kernel_is_right_at_all_sizes(name: str, threads: int, monkeypatch: 
 
 @pytest.mark.part(3)
 @pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.gpu])
-def test_one_kernel_of_a_gpu_is_right_at_all_sizes(name: str, targets: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_kernel_of_a_gpu_is_right_at_all_sizes(name: str, targets: tuple[str, ...],
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     if "opencl" not in targets:
         pytest.skip("there is no OpenCL driver")
     right_at_all_sizes(CASES[name], OpenCLTarget(GPU), 1, monkeypatch)
@@ -177,3 +186,35 @@ def right_at_all_sizes(case: Case, target: Any, threads: int, monkeypatch: pytes
 def test_a_remainder_that_wraps_around_often_is_refused() -> None:
     with pytest.raises(polytc.PolytcError, match="E412"):
         polytc.compile("def f(f32[n] X) -> (Y) { Y[i] = X[(i+9)%n] where i in 0:n }", symbolic=True)
+
+
+def test_a_guard_that_may_act_keeps_no_other_one() -> None:
+    """Whether the first one acts depends on the sizes."""
+    program = with_open_sizes("def f(f32[n] X, f32[m] Z) -> (Y) { Y[i] = (X[i] else 0) + (Z[i] else 0) where i in 0:n }",
+                              {"n": 90, "m": 80})
+    assert pr.format_statement(pad.drop_guards(program).statements[0]) == "Y[i] = X[i] + (Z[i] else 0.0)  where i in 0:n"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 13, 131])
+def test_a_padded_copy_has_no_fewer_than_no_elements(n: int) -> None:
+    """Of a loop that has no iterations at small sizes."""
+    program = with_open_sizes("def f(f32[n,16] I, f32[16,16,3] W) -> (O) { O[h,k] = 0.0 where h in 0:n, k in 0:16; "
+                              "O[h,k] += (I[h+r-1,c] else 0)*W[k,c,r] where h in 3:n-3 }", {"n": 500})
+    made = pad.materialise(program)
+    assert "I_pad" in {t.name for t in made.tensors}
+    assert all(at(e, {"n": n}) >= 0 for t in made.tensors for e in t.shape)
+
+
+def test_the_first_element_of_a_scan_that_may_be_empty(targets: tuple[str, ...]) -> None:
+    """The kernel is right where there is none, though an Op has another one there."""
+    program = with_open_sizes("def f(f64[n] v) -> (P) { P[i] = 0.0 where i in 0:n; "
+                              "P[i] += v[k] where k <= i, i in 2:n, k in 2:n }", {"n": 50})
+    made = scan.simplify_prefixes(program)
+    assert made != program
+    assert in_bounds.out_of_bounds(made) is None
+    for target in (LLVMTarget(), *([OpenCLTarget(GPU)] if "opencl" in targets else [])):
+        executable = compiler.compile_program(program, target)
+        for n in (1, 2, 3, 4, 9, 200):
+            v, found = np.arange(n) + 1.0, np.zeros(n)
+            sized(executable, compiler.options(executable), {"n": n}).run([v, found])
+            np.testing.assert_array_equal(found, np.concatenate([np.zeros(min(n, 2)), np.cumsum(v[2:])]))
