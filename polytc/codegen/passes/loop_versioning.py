@@ -117,12 +117,13 @@ def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
 
 def _rest(body: loops.Stmt, found: Sequence[Condition], facts: _Facts) -> loops.Stmt | None:
     """The rows that are left of a tile, in smaller tiles. With masks that is only better where an open size decides how many
-    there are, as these may be all."""
+    there are, as these may be all. Without, so are its columns: loops over what is left keep no results in registers."""
     of_size = any(_of_sizes(a) and not isinstance(a, loops.Const) for c in found for a in c.terms)
     limits = {c.limit for c in found if c.upper}
     if (facts.masks and not of_size) or len(limits) != 1 or not all(c.upper for c in found):
         return None
-    return strip_mining.rows(body, {c.var for c in found}, max(limits), facts.numbers)
+    kinds = ("unroll", "vector") if of_size and not facts.masks else ("unroll",)
+    return strip_mining.rows(body, {c.var for c in found}, max(limits), facts.numbers, kinds)
 
 
 def _stores_move(s: loops.Stmt, var: str) -> bool:
