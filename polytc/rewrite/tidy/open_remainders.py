@@ -29,31 +29,28 @@ def choose(program: pr.Program) -> pr.Program:
 
 def _statement(s: pr.Statement) -> pr.Statement:
     def plain(e: pr.Expr) -> pr.Expr:
-        return pr.map_expr(e, lambda x: _choice(s, x) if _by_size(x) else x)
+        return pr.map_expr(e, lambda x: _chosen(s, x))
 
     found = replace(s, subscripts=tuple(map(plain, s.subscripts)), value=plain(s.value), where=tuple(map(plain, s.where)))
     if found == s:
         return s
     for subscripts in (found.subscripts, *(r.subscripts for r in pr.reads(found))):
         if any(affine(sub) is None and not any(isinstance(e, pr.Read) for e in pr.walk(sub)) for sub in subscripts):
-            raise Undecided("there are more choices than a subscript has")
+            raise Undecided("a subscript has too many pieces")
     return found
 
 
-def _by_size(e: pr.Expr) -> bool:
-    is_remainder = isinstance(e, pr.Binary) and e.op == "%" and e.dtype == I64
-    return is_remainder and isinstance(e.b, pr.Const) and isinstance(e.b.value, Size)
-
-
-def _choice(s: pr.Statement, e: pr.Expr) -> pr.Expr:
-    """The value of a remainder, by how often it wraps around."""
-    assert isinstance(e, pr.Binary)
-    assert isinstance(e.b, pr.Const)
-    form, size = linear(e.a), e.b.value
-    found = _turns(s, form, size) if form is not None else None
-    if form is None or found is None:
-        raise Undecided(f"{pr.format_expr(e)} may wrap around more often than {PIECES} times")
-    first, last = found
+def _chosen(s: pr.Statement, e: pr.Expr) -> pr.Expr:
+    """The value of a remainder by an open size, by how often it wraps around; other expressions as they are."""
+    match e:
+        case pr.Binary(op="%", b=pr.Const(value=Size() as size)) if e.dtype == I64:
+            form = linear(e.a)
+        case _:
+            return e
+    turns = _turns(s, form, size) if form is not None else None
+    if form is None or turns is None:
+        raise Undecided(f"{pr.format_expr(e)} has more than {PIECES} pieces")
+    first, last = turns
     result = expression(add(form, Affine(last * size), -1))
     for turn in reversed(range(first, last)):
         inside = pr.Binary("<", expression(form), pr.Const((turn + 1) * size, I64), BOOL)
