@@ -15,8 +15,9 @@ from polytc import compiler
 from polytc.machine import DEVICES
 from polytc.poly import in_bounds
 from polytc.program import program as pr
-from polytc.program.sizes import at
-from polytc.rewrite.tidy import pad, scan
+from polytc.program.linear import linear
+from polytc.program.sizes import Size, at
+from polytc.rewrite.tidy import coalesce, pad, scan
 from polytc.runtime.sized import sized
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
@@ -218,3 +219,12 @@ def test_the_first_element_of_a_scan_that_may_be_empty(targets: tuple[str, ...])
             v, found = np.arange(n) + 1.0, np.zeros(n)
             sized(executable, compiler.options(executable), {"n": n}).run([v, found])
             np.testing.assert_array_equal(found, np.concatenate([np.zeros(min(n, 2)), np.cumsum(v[2:])]))
+
+
+def test_rows_of_open_length_are_not_filled_by_a_product_of_an_index_and_a_size() -> None:
+    """P is read along both indices as one, and written along each."""
+    program = with_open_sizes("def f(f32[2,n] X, f32[n,2,n] A) -> (O) { P[r,i] = X[r,n-1-i] where i in 0:n; "
+                              "O[k] += P[r,i]*A[k,r,i] }", {"n": 90})
+    made = coalesce.coalesce(program)
+    sums = [linear(sub) for s in made.statements for sub in s.subscripts]
+    assert not any(isinstance(c, Size) for form in sums if form is not None for _, c in form.terms)
