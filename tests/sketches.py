@@ -5,10 +5,10 @@
     ->  Y[i] = (A[i] + 1.0)*2.0
 
 A sketch is an indented paragraph with a line that begins with `->`. Before it stands the text of a program, the inputs that its
-text alone does not tell behind `with`, and the machine where it matters (`with A[9] on neon`). Behind it stands what the step
-made, as `polytc emit --stage NAME` prints it, without labels and, where they are as one expects, without ranges. Statements
-that stay as they were, and those that fill a tensor with a number before it is updated, need not be shown; `...` stands for
-statements, or parts of one, that are not.
+text alone does not tell behind `with`, and the machine where it matters (`with A[9] on neon`); sizes with names stay open.
+Behind it stands what the step made, as `polytc emit --stage NAME` prints it, without labels and, where they are as one expects,
+without ranges. Statements that stay as they were, and those that fill a tensor with a number before it is updated, need not be
+shown; `...` stands for statements, or parts of one, that are not.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from types import ModuleType
 
 from polytc import stages
 from polytc.program.program import Program
+from tests.rewrite.equal import with_open_sizes
 
 _CONTINUED = re.compile(r"(?<=[-+*/,(\[<>=?:&|])[ ]*\n\s*|\n\s*(?=[-+*/<>=?:&|)\]]|where\b|else\b)")
 """Line breaks that end no statement."""
@@ -47,8 +48,12 @@ class Sketch:
         """The program before the step."""
         found = list(INPUT.finditer(self.inputs))
         text = re.sub(r";\s+", "\n", self.before)
-        if any(m[1] == "inout" for m in found):
-            text = f"def f({', '.join(m[0].removeprefix('constant') for m in found)}) {{\n{text}\n}}"
+        is_open = any(n.strip().isidentifier() for m in found for n in (m[4] or "").split(","))
+        if is_open or any(m[1] == "inout" for m in found):
+            made = f" -> ({text.splitlines()[-1].split('[')[0].strip()})" if is_open else ""
+            text = f"def f({', '.join(m[0].removeprefix('constant') for m in found)}){made} {{\n{text}\n}}"
+        if is_open:
+            return with_open_sizes(text, {})
         shapes = {m[3]: tuple(int(n) for n in m[4].split(",") if n) for m in found if m[4] is not None}
         program = stages.build(text, shapes, {m[3]: m[2] for m in found if m[2]})
         return replace(program, constants=tuple(m[3] for m in found if m[1] == "constant"))

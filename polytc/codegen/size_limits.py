@@ -13,7 +13,7 @@ from typing import TypeAlias
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import size
 from polytc.program.extents import Extent, Product, times
-from polytc.program.sizes import Size, Undecided
+from polytc.program.sizes import Size, Undecided, bounds, form_of
 
 Range: TypeAlias = tuple[int, int]
 """The smallest and the largest value of a variable, as numbers or formulas of sizes."""
@@ -35,7 +35,7 @@ def limits(e: loops.Expr, known: Mapping[str, Range]) -> Range:
             parts = [limits(a, known) for a in (e.args if isinstance(e, loops.Call) else (e.a, e.b))]
             if any(_starts_below_sizes(v, known) for v in traverse.walk_expr(e)):
                 raise Undecided(f"{loops.format_expr(e)}: formulas are compared for sizes from 1 on")
-            lowest, highest = _PICKS[e.fn] if isinstance(e, loops.Call) else (_smaller, _larger)
+            lowest, highest = _PICKS[e.fn] if isinstance(e, loops.Call) else (_below_both, _above_both)
             return reduce(lowest, (p[0] for p in parts)), reduce(highest, (p[1] for p in parts))
         case loops.Binary(op="+"):
             (a, b), (c, d) = limits(e.a, known), limits(e.b, known)
@@ -69,7 +69,45 @@ def _larger(a: int, b: int) -> int:
     return a if a >= b else b
 
 
-_PICKS = {"min": (_smaller, _smaller), "max": (_larger, _larger)}
+def _some_smaller(a: int, b: int) -> int:
+    """The smaller one, or, where sizes decide that, one of the two, a number if there is one: both are above their minimum."""
+    try:
+        return _smaller(a, b)
+    except Undecided:
+        return b if isinstance(a, Size) else a
+
+
+def _some_larger(a: int, b: int) -> int:
+    """The same for the maximum, which both are below."""
+    try:
+        return _larger(a, b)
+    except Undecided:
+        return b if isinstance(a, Size) else a
+
+
+def _below_both(a: int, b: int) -> int:
+    """The smaller one, or, where sizes decide that, a number below both."""
+    try:
+        return _smaller(a, b)
+    except Undecided:
+        lows = [low for n in (a, b) if (low := bounds(form_of(n))[0]) is not None]
+        if len(lows) < 2:
+            raise
+        return min(lows)
+
+
+def _above_both(a: int, b: int) -> int:
+    """The larger one, or, where sizes decide that, a number above both."""
+    try:
+        return _larger(a, b)
+    except Undecided:
+        highs = [high for n in (a, b) if (high := bounds(form_of(n))[1]) is not None]
+        if len(highs) < 2:
+            raise
+        return max(highs)
+
+
+_PICKS = {"min": (_below_both, _some_smaller), "max": (_some_larger, _above_both)}
 
 
 def extent(e: loops.Expr) -> Extent | None:

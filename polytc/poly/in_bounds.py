@@ -64,7 +64,7 @@ def out_of_bounds(program: pr.Program, operations: int = isl.BUDGET, sizes: str 
 
 def sizes_inside(program: pr.Program, operations: int = isl.BUDGET) -> str:
     """The open sizes at which all accesses of a program stay inside, as a set of isl; '' where no size is open, or where that
-    takes more isl operations than these.
+    takes more isl operations than these. Remainders by open sizes, which no set has, exclude none.
 
         C[i] = A[i] where i in 2:5, A of M   ->   [M] -> { : M >= 5 }
     """
@@ -75,7 +75,7 @@ def sizes_inside(program: pr.Program, operations: int = isl.BUDGET) -> str:
         for s in program.statements:
             doubtful = _doubtful(program, s)
             for a, known in _in_context(program, s) if doubtful else ():
-                if a in doubtful:
+                if a in doubtful and not _has_open_divisor(a):
                     found = found.subtract(_leaving(ctx, program, s, a, known).params())
         return str(found.coalesce())
     try:
@@ -104,19 +104,28 @@ def _doubtful(program: pr.Program, s: pr.Statement) -> list[_Access]:
 
 def _inside_box(s: pr.Statement, a: _Access) -> bool:
     """Does the subscript stay inside for all points of the statement's box, or does memory decide it?"""
-    form = affine(a.subscript)
-    if form is None:
-        return True
     lower, extent = a.tensor.lower[a.axis], a.tensor.shape[a.axis]
     try:
+        form = affine(a.subscript)
+        if form is None:
+            return True
         first, last = interval(form, s.box)
         return lower <= first and last < lower + extent
     except Undecided:
         return False
 
 
+def _has_open_divisor(a: _Access) -> bool:
+    try:
+        affine(a.subscript)
+    except Undecided:
+        return True
+    return False
+
+
 def _leaving(ctx: islpy.Context, program: pr.Program, s: pr.Statement, a: _Access, known: tuple[str, ...]) -> islpy.Set:
     """The instances at which an access leaves its tensor. known: what holds around it."""
+    affine(a.subscript)  # raises Undecided where there is no set
     given = isl.parameters(program)
     facts = [f"{isl.number(n)} >= 0" for t in program.tensors for n in t.shape] if program.sizes else []
     facts += [isl.facts(program)] if program.sizes else []

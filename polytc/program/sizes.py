@@ -28,6 +28,14 @@ def may_be_less(a: int, b: int) -> bool:
         return True
 
 
+def surely(question: Callable[[], bool]) -> bool:
+    """Is the answer yes for all sizes? One that depends on them is no."""
+    try:
+        return question()
+    except Undecided:
+        return False
+
+
 class Size(int):
     """form: over names of sizes, not a constant, its terms in a fixed order; the int: its value at the representative sizes."""
 
@@ -181,6 +189,17 @@ def bounds(form: QuasiAffine | Atom) -> tuple[int | None, int | None]:
     lows = [None if e is None else c * e for c, low, high in ends for e in ((low if c > 0 else high),)]
     highs = [None if e is None else c * e for c, low, high in ends for e in ((high if c > 0 else low),)]
     return _total(form.constant, lows), _total(form.constant, highs)
+
+
+def shortfall(extent: int) -> int | None:
+    """How far below 0 an extent may be for some sizes, as that of a loop without iterations; None where there is no bound."""
+    low, _ = bounds(form_of(extent))
+    return None if low is None else max(0, -low)
+
+
+def none_negative(extents: Iterable[int]) -> bool:
+    """May they be those of a tensor, whatever the sizes are?"""
+    return all(shortfall(n) == 0 for n in extents)
 
 
 def _total(constant: int, parts: list[int | None]) -> int | None:

@@ -40,7 +40,7 @@ def _allowed(a: QuasiAffine, ends: Interval, index: str, box: Box, every: bool) 
         return None
     atom, c = carriers[0]
     lower, upper = _of_atom(ends, c, interval(add(a, Affine(0, ((atom, c),)), -1), box), every)
-    if lower is not None and upper is not None and lower > upper and not isinstance(atom, str | Quotient):
+    if not isinstance(atom, str | Quotient) and lower is not None and upper is not None and lower > upper:
         return []
     if isinstance(atom, Maximum):
         return _allowed_maximum(atom, (lower, upper), index, box, every)

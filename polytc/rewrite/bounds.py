@@ -9,15 +9,17 @@ from polytc.program.affine import Affine, Linear, QuasiAffine, add, affine, inte
 from polytc.program.domain import separated
 from polytc.program.linear import collected, expression
 from polytc.program.scalars import BOOL
+from polytc.program.sizes import surely
 
 
 def at_least(form: QuasiAffine, least: int, s: pr.Statement) -> bool:
     """Is the form provably `least` or more at all instances of a statement? The box is looked at, and each condition
     alone in it."""
     ahead = add(form, Affine(least), -1)
-    if box_interval(ahead, s.ranges)[0] >= 0:
+    if surely(lambda: box_interval(ahead, s.ranges)[0] >= 0):
         return True
-    return any(box_interval(add(ahead, c, -1), s.ranges)[0] >= 0 for w in s.where if (c := _at_least_zero(w)) is not None)
+    beyond = [add(ahead, c, -1) for w in s.where if (c := _at_least_zero(w)) is not None]
+    return any(surely(lambda rest=rest: box_interval(rest, s.ranges)[0] >= 0) for rest in beyond)  # type: ignore[misc]
 
 
 def box_interval(form: QuasiAffine, ranges: tuple[pr.Range, ...]) -> tuple[float, float]:

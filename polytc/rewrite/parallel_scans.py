@@ -14,6 +14,7 @@ Applications, 1990; two passes as in Sengupta et al., Scan Primitives for GPU Co
 Blocks follow from the extent and the machine, never from the number of threads: results are the same for all of them. Floats
 are added up in another order than that of the text, as in reductions: not in precise programs. Of open sizes the typical ones
 decide how long blocks are, and how often what comes before them is made in blocks; the last block is a part of one, or empty.
+Where the extent may be below 0 there may be no block at all; an element of what comes before them is there all the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, REDUCTIONS, identity
-from polytc.program.sizes import Size, may_be_less
+from polytc.program.sizes import Size, shortfall
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
@@ -68,7 +69,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         if found is None:
             continue
         elements = _block(s, found, machine)
-        if elements:
+        if elements >= _least(found):
             chosen.append(Blocks(s.name, elements))
             why.acts(s.name, f"a scan of {found.along.extent} elements along {found.along.index}, {elements} in a block")
         else:
@@ -106,15 +107,21 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
     found = _scan(program, program.statement(choice.statement))
     if found is None:
         return f"{choice.statement} is no scan with an associative operator"
-    most = int(found.along.extent) // 2
-    return "" if 2 <= choice.elements <= most else f"a block has 2 to {most} elements"
+    least, most = _least(found), int(found.along.extent) // 2
+    return "" if least <= choice.elements <= most else f"a block has {least} to {most} elements"
 
 
 def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each scan, that it is made in blocks or not."""
     found = [(s, x) for s in program.statements if (x := _scan(program, s)) is not None]
     sizes = (32, BLOCK, 512, THREADED)
-    return [[Option(), *(Option((Blocks(s.name, n),)) for n in sizes if 2 * n <= int(x.along.extent))] for s, x in found]
+    return [[Option(), *(Option((Blocks(s.name, n),)) for n in sizes if _least(x) <= n <= int(x.along.extent) // 2)]
+            for s, x in found]
+
+
+def _least(found: _Scan) -> int:
+    """Elements of a block at least: of an extent that may be below 0, so many that it is so by one block at most."""
+    return max(2, shortfall(found.along.extent) or 0)
 
 
 def _block(s: pr.Statement, found: _Scan, machine: Machine) -> int:
@@ -138,7 +145,7 @@ def _scan(program: pr.Program, s: pr.Statement) -> _Scan | None:
     if not plain or not alone:
         return None
     along = s.ranges[0] if s.loops else s.ranges[-1]
-    if may_be_less(along.extent, 0):
+    if shortfall(along.extent) is None:
         return None
     combined = _combined(s)
     dtype = program.tensor(s.target).dtype
@@ -181,7 +188,8 @@ def _is_neighbour(s: pr.Statement, read: pr.Read, along: str) -> bool:
 # ---- the rewrite
 
 def _count(extent: int, elements: int) -> int:
-    """The blocks of a scan: all but the last one are whole, and there is one at least, whatever the extent."""
+    """The blocks of a scan: all but the last one are whole, and there is one at least if the extent is not below 0, none if it
+    is less than a block below."""
     return extent // elements + 1 if isinstance(extent, Size) else -(-extent // elements)
 
 
@@ -196,16 +204,17 @@ class _Blocked:
         self.kept = tuple(r for r in s.ranges if r is not found.along)
         self.tensors: list[pr.Tensor] = []
         along, count = found.along, _count(found.along.extent, elements)
+        spare = 1 if shortfall(along.extent) else 0  # there may be no block, and one fewer of whole ones
         self.block = pr.Range(names.index(f"{along.index}_block"), 0, count)
         self.at = pr.Range(names.index(f"{along.index}_at"), 0, elements)
         whole = replace(self.block, upper=count - 1)
         total, self.offset, self.inside = (self._tensor(n, e) for n, e in (
-            ("sums", (count - 1,)), ("before", (count,)), ("scan", (count, elements + 1))))
+            ("sums", (count - 1 + spare,)), ("before", (count + spare,)), ("scan", (count, elements + 1))))
         neutral = pr.Const(identity(found.op, self.dtype), self.dtype)
         block = pr.Index(self.block.index)
         self.sums = [self._statement("sums_init", total, (block,), neutral, (whole,)),
                      replace(self._statement("sums", total, (block,), self._moved(found.term), (whole, self.at)), op=found.op)]
-        self.before = self._offsets(total, block)
+        self.before = self._offsets(total, neutral, block)
         self.rest = self._elements(neutral, block)
 
     def _tensor(self, kind: str, extents: tuple[int, ...]) -> str:
@@ -240,10 +249,13 @@ class _Blocked:
     def _read(self, name: str, *cell: pr.Expr) -> pr.Read:
         return pr.Read(name, self._cell(*cell), self.dtype)
 
-    def _offsets(self, total: str, block: pr.Index) -> pr.Statement:
+    def _offsets(self, total: str, neutral: pr.Const, block: pr.Index) -> pr.Statement:
         """What comes before each block, from that of the first one, which is a statement behind the sums."""
         along = self.found.along
         first = normalise(pr.substitute(self.found.before, {along.index: pr.Const(along.lower, I64)}))
+        assert isinstance(first, pr.Read)
+        if shortfall(along.extent) and first.default is None:  # where there is nothing to scan it may not be there
+            first = replace(first, default=neutral)
         zero, back = pr.Const(0, I64), normalise(pr.Binary("-", block, pr.Const(1, I64), I64))
         self.sums.append(self._statement("first", self.offset, (zero,), first, ()))
         value = self._joined(self._read(self.offset, back), self._read(total, back))

@@ -35,6 +35,7 @@ class Need:
 STRAIGHT = Need("it has `for` loops, or ranges in memory", lambda p: not (p.sequential or p.dynamic))
 LOOPED = Need("it has no `for` loops", lambda p: p.sequential or p.dynamic)
 FIXED_RANGES = Need("it has no `for` loops, or ranges in memory", lambda p: p.sequential and not p.dynamic)
+OPEN = Need("no size stays open", lambda p: bool(p.sizes))
 NOT_PRECISE = Need("precise: operations keep the order of the text", lambda p: not p.precise)
 NOT_DIRECT = Need("direct: no algorithm with fewer products", lambda p: not p.direct)
 

@@ -72,6 +72,7 @@ CONSTANTS = {
     "rewrite/tidy/coalesce.py": {"LONGEST": EXACT},
     "rewrite/tidy/compact.py": {"USES": TIDY},
     "rewrite/tidy/borders.py": {"INSIDE": TIDY, "NESTED": TIDY},
+    "rewrite/tidy/open_remainders.py": {"PIECES": TEXT},
     "rewrite/tidy/piecewise_copies.py": {"USES": TIDY, "GATHERED_USES": TIDY, "GROWTH": TIDY},
     "rewrite/tidy/inline.py": {"SIZE_LIMIT": TEXT},
     "rewrite/tidy/pad.py": dict.fromkeys(("SELDOM", "NEIGHBOURS", "GROWTH"), TIDY),

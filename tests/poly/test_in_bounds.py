@@ -12,8 +12,11 @@ from polytc.lang import build
 from polytc.poly import in_bounds
 from polytc.program import program as pr
 from polytc.program.program import Program
+from polytc.program.sizes import Undecided
 from polytc.rewrite import table
 from polytc.rewrite.step import Step
+from polytc.rewrite.tidy import open_remainders
+from tests.rewrite.equal import with_open_sizes
 
 PROGRAMS = [("C[i,j] += A[i,k]*B[k,j]", {"A": (5, 6), "B": (6, 7)}),
             ("C[i,j] += A[i-j] where i in 0:9, j in 0:9, j <= i", {"A": (9,)}),
@@ -97,3 +100,14 @@ def test_a_program_that_errs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     for target in ("cpu", "opencl", "c", "interp"):
         with pytest.raises(errors.TargetError, match=r"E523: S1 of program writes dimension 0 of C at i, (?s:.)*8.*leaves 0:8"):
             compiler.lower_program(program, target)
+
+
+def test_remainders_by_open_sizes_have_no_proof_until_they_are_choices() -> None:
+    program = with_open_sizes("def f(f32[n] X) -> (Y) { Y[i] = X[(i+1)%n] where i in 0:n }", {"n": 50})
+    assert in_bounds.sizes_inside(program) == "[n] -> {  : n > 0 }"
+    with pytest.raises(Undecided):
+        in_bounds.out_of_bounds(program)
+    made = open_remainders.choose(program)
+    assert in_bounds.out_of_bounds(made) is None
+    assert in_bounds.out_of_bounds(_shrunk(made, "X", 0, first=False)) is not None
+    assert in_bounds.out_of_bounds(_shrunk(made, "X", 0, first=True)) is not None

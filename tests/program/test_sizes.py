@@ -10,7 +10,7 @@ import pytest
 from polytc.program.generalise import NotGeneral, agrees, generalise
 from polytc.program.program import Const, Index, Program, Range, Statement, Tensor
 from polytc.program.scalars import F32
-from polytc.program.sizes import Size, Undecided, at, data, from_data, representative
+from polytc.program.sizes import Size, Undecided, at, data, from_data, none_negative, representative, shortfall, surely
 
 M, K = Size.named("M", 512), Size.named("K", 100)
 
@@ -51,6 +51,15 @@ def test_questions_with_one_answer_for_all_sizes() -> None:
     assert not M < 1
     assert min(M, M + 3) is M
     assert bool(M)
+
+
+def test_what_is_sure_and_how_far_below_zero_an_extent_may_be() -> None:
+    assert surely(lambda: M > 0)
+    assert not surely(lambda: M > 1)
+    assert not surely(lambda: M < 1)
+    assert [shortfall(n) for n in (5, M, M - 1, M - 3, (M - 3) // 2, 2 - M, M - K)] == [0, 0, 0, 2, 1, None, None]
+    assert none_negative([4, M - 1])
+    assert not none_negative([4, M - 2])
 
 
 @pytest.mark.parametrize("ask", [lambda: M > 1, lambda: M < K, lambda: max(M, K), lambda: bool(M - 1), lambda: M * K,

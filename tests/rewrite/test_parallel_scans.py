@@ -10,6 +10,7 @@ import pytest
 from polytc import compiler
 from polytc.lang import evaluate
 from polytc.machine import AVX512, DEVICES
+from polytc.poly import in_bounds
 from polytc.program.program import Program, reads
 from polytc.program.sizes import specialised
 from polytc.rewrite import parallel_scans
@@ -93,6 +94,9 @@ OPEN = {
     "a start of its own": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in 0:n { P[i] = (P[i-1] else 3) + v[i] } }",
     "backwards": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in 1:n { P[n-1-i] = P[n-i] + v[i] } }",
     "counting down": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in n-2:-1:-1 { P[i] = P[i+1] + v[i] } }",
+    "from a later place": "def f(inout f32[n] x) -> (x) { for i in 3:n { x[i] += x[i-1] } }",
+    "rows in the middle": "def f(inout f32[n,3] x) -> (x) { for t in 40:n-1 { x[t,j] += x[t-1,j] where j in 0:3 } }",
+    "backwards to a place": "def f(inout f32[n] P, f32[n] v) -> (P) { for i in 2:n { P[n-1-i] = P[n-i] + v[i] } }",
     "prefixes": "def f(f64[n] v) -> (f64[n] P) { P[i] += v[k] where k <= i, i in 0:n }",
     "suffixes": "def f(i32[m,n] v) -> (i32[m,n] P) { P[j,i] min= v[j,k] where k >= i, i in 0:n }",
 }
@@ -101,12 +105,12 @@ OPEN = {
 @pytest.mark.part(3)
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_that_stay_open(name: str, targets: tuple[str, ...]) -> None:
-    """The blocks are those of the typical size; the last one of others is a part of one, or empty."""
+    """The blocks are those of the typical size; the last one of others is a part of one, or empty, or there is none."""
     program = with_open_sizes(OPEN[name], {"n": 1_000_000})
     lowered = compiler.lower_program(program, OpenCLTarget(GPU))
     assert not lowered.rewritten.sequential
     assert sum("_before" in t.name for t in lowered.rewritten.tensors) > 1
-    for n in (1, 128, 389):
+    for n in (1, 2, 3, 41, 128, 389):
         sizes = {name: n if name == "n" else 2 for name in program.sizes}
         same(specialised(replace(program, sizes=()), sizes), specialised(replace(lowered.rewritten, sizes=()), sizes))
         if "opencl" in targets:
@@ -130,11 +134,21 @@ def test_threads_share_scans_of_open_sizes() -> None:
         np.testing.assert_array_equal(x, expected)
 
 
-@pytest.mark.parametrize("text", ["def f(inout f32[n] x) -> (x) { for i in 3:n { x[i] += x[i-1] } }"])
+@pytest.mark.parametrize("text", [
+    "def f(inout f32[n] x, f32[m] y) -> (x) { for i in m:n { x[i] += x[i-1] } }",
+    "def f(inout f32[n] x) -> (x) { for i in 5000:n { x[i] += x[i-1] } }"])
 def test_what_stays_of_open_sizes(text: str) -> None:
-    """An extent that may be below 0 has no blocks."""
-    program = with_open_sizes(text, {"n": 1_000_000})
+    """An extent that may be below 0 by more than a block has no blocks."""
+    program = with_open_sizes(text, {"n": 1_000_000, "m": 10})
     assert not parallel_scans.decide(program, GPU).choices
+
+
+def test_the_element_before_a_scan_that_may_be_empty_is_guarded() -> None:
+    """At two elements there is no third one."""
+    program = with_open_sizes("def f(inout f32[n] x) -> (x) { for i in 3:n { x[i] += x[i-1] } }", {"n": 1_000_000})
+    made = parallel_scans.split(program, parallel_scans.decide(program, GPU))
+    assert "x_before[0] = (x[2] else 0.0)" in str(made)
+    assert in_bounds.out_of_bounds(made) is None
 
 
 @pytest.mark.parametrize("text", [

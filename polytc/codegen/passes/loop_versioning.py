@@ -117,12 +117,13 @@ def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
 
 def _rest(body: loops.Stmt, found: Sequence[Condition], facts: _Facts) -> loops.Stmt | None:
     """The rows that are left of a tile, in smaller tiles. With masks that is only better where an open size decides how many
-    there are, as these may be all."""
-    of_size = any(isinstance(a, loops.Var) and a.least is not None for c in found for a in c.terms)
+    there are, as these may be all. Without, so are its columns: loops over what is left keep no results in registers."""
+    of_size = any(_of_sizes(a) and not isinstance(a, loops.Const) for c in found for a in c.terms)
     limits = {c.limit for c in found if c.upper}
     if (facts.masks and not of_size) or len(limits) != 1 or not all(c.upper for c in found):
         return None
-    return strip_mining.rows(body, {c.var for c in found}, max(limits), facts.numbers)
+    kinds = ("unroll", "vector") if of_size and not facts.masks else ("unroll",)
+    return strip_mining.rows(body, {c.var for c in found}, max(limits), facts.numbers, kinds)
 
 
 def _stores_move(s: loops.Stmt, var: str) -> bool:
@@ -210,9 +211,15 @@ def _holds(c: Condition, known: dict[str, Interval]) -> bool:
 
 
 def _fails(c: Condition, known: dict[str, Interval]) -> bool:
-    """Is it never met? Atoms that are no variables count as unmet."""
+    """Is it never met? Atoms that are neither variables nor formulas of open sizes count as unmet."""
     high = simplify.interval(linear_forms.build(c.terms), known)[1]
-    return (high is not None and high < 0) or not all(isinstance(a, loops.Var | loops.Const) for a in c.terms)
+    return (high is not None and high < 0) or not all(isinstance(a, loops.Var) or _of_sizes(a) for a in c.terms)
+
+
+def _of_sizes(a: loops.Expr) -> bool:
+    """Is it a number, or arithmetic on open sizes, such as `(m + 1) // 2`?"""
+    return all(isinstance(e, loops.Const | loops.Binary) or (isinstance(e, loops.Var) and e.least is not None)
+               for e in traverse.walk_expr(a))
 
 
 def _all(found: Iterable[Condition]) -> loops.Expr:

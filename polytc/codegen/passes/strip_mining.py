@@ -209,9 +209,10 @@ def update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
 
 # ---- rows of a tile
 
-def rows(s: loops.Stmt, names: set[str], height: int, numbers: Iterator[int]) -> loops.Stmt | None:
+def rows(s: loops.Stmt, names: set[str], height: int, numbers: Iterator[int], kinds: Sequence[str] = ("unroll",)
+         ) -> loops.Stmt | None:
     """A tile of which some rows are left, in tiles of half the rows, a quarter, ..., and single ones. names: the loops over the
-    rows, which are fewer than `height`; numbers: for new variables.
+    rows, which are fewer than `height`; numbers: for new variables; kinds: those that the loops may have, 'vector' for columns.
 
     What is over R rows p becomes: the same over 4 rows q + p, for q in 0:R//4*4 in steps of 4, then over 2 rows, for q in
     R//4*4:R//2*2, then over one, for q in R//2*2:R. Each of them can keep its results in registers, which a loop over rows
@@ -221,7 +222,7 @@ def rows(s: loops.Stmt, names: set[str], height: int, numbers: Iterator[int]) ->
     tops = [x for x in traverse.walk_stmt(s) if isinstance(x, loops.For) and x.var in names]
     ends, inner = {x.upper for x in tops}, {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
     if len(ends) != 1 or any(inner & traverse.variables(e) for e in ends) or not _rows_apart(s, names) \
-            or any(x.kind != "unroll" or x.step != 1 or x.lower != loops.const(0) for x in tops):
+            or any(x.kind not in kinds or x.step != 1 or x.lower != loops.const(0) for x in tops):
         return None
     parts, start = list[loops.Stmt](), cast(loops.Expr, loops.const(0))
     end = loops.Call("max", (ends.pop(), loops.const(0)), I64)  # there may be no row

@@ -22,12 +22,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from polytc.program import program as pr
-from polytc.program.affine import Linear, interval
+from polytc.program.affine import Affine, Linear, add, interval
 from polytc.program.domain import Domain, tighten
 from polytc.program.linear import linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, COMPARISONS, I64, DType
+from polytc.program.sizes import Size, Undecided, surely
 from polytc.program.solutions import Interval, solve
+from polytc.rewrite.bounds import at_least
 from polytc.schedule.facts.fusion_groups import coincident_indices
 
 INSIDE = 2
@@ -46,7 +48,10 @@ def split(program: pr.Program) -> pr.Program:
     names, statements = Names.of(program), list[pr.Statement]()
     for s in program.statements:
         start = statements.pop() if statements and _starts(statements[-1], s) else None
-        statements += _split(s, start, names, NESTED)
+        try:
+            statements += _split(s, start, names, NESTED)
+        except Undecided:  # a piece depends on sizes that stay open
+            statements += [s] if start is None else [start, s]
     return replace(program, statements=tuple(statements))
 
 
@@ -83,45 +88,65 @@ def _cuts(s: pr.Statement) -> Cuts:
     if s.bounds or any(r.tensor == s.target for r in pr.reads(s)):
         return {}
     cuts: Cuts = {}
-    free = sorted((r for r in s.ranges[s.depth:] if r.index in own), key=lambda r: -r.extent)
+    free = sorted((r for r in s.ranges[s.depth:] if r.index in own), key=lambda r: -int(r.extent))
     for form, ends in _questions(s):
         for r in free:
             found = solve(form, *ends, r.index, s.box, every=True) if form.coefficient(r.index) else None
             if found is None:
                 continue
-            low, high = cuts.get(r.index, (r.lower, r.upper))
-            low = low if found[0] is None else max(low, found[0])
-            high = high if found[1] is None else min(high, found[1] + 1)
-            if INSIDE * (high - low) >= r.extent:
-                cuts[r.index] = low, high
+            inside = _inside(cuts.get(r.index, (r.lower, r.upper)), found)
+            if inside is not None and INSIDE * int(inside[1] - inside[0]) >= int(r.extent):
+                cuts[r.index] = inside
                 break
     return {i: ends for i, ends in cuts.items() if ends != (s.by_index[i].lower, s.by_index[i].upper)}
+
+
+def _inside(before: tuple[int, int], found: Interval) -> tuple[int, int] | None:
+    """The part of a range where a question has one answer; None where it depends on sizes which that is."""
+    low, high = before
+    try:
+        return low if found[0] is None else max(low, found[0]), high if found[1] is None else min(high, found[1] + 1)
+    except Undecided:
+        return None
 
 
 def _parts(s: pr.Statement, start: pr.Statement | None, cuts: list[tuple[str, tuple[int, int]]], names: Names
            ) -> Iterator[tuple[pr.Statement | None, pr.Statement | None]]:
     """The statement as parts: before the inside of the first index, inside, behind it; None where it has no instances. With
-    each part goes that of what it starts from."""
+    each part goes that of what it starts from. Where sizes stay open, parts may be empty, or the inside end before it begins:
+    conditions keep them apart."""
     if not cuts:
         yield s, start
         return
     index, (low, high) = cuts[0]
     r = s.by_index[index]
-    for kind, (lower, upper) in (("before", (r.lower, low)), ("", (low, high)), ("behind", (high, r.upper))):
-        if lower >= upper:
+    for kind, (lower, upper), test in (("before", (r.lower, low), ("<", r.upper)), ("", (low, high), None),
+                                       ("behind", (high, r.upper), (">=", low))):
+        if surely(lambda lower=lower, upper=upper: lower >= upper):  # type: ignore[misc]
             continue
-        part = _named(_ranged(s, index, lower, upper), kind, names)
+        part = _named(_ranged(s, index, (lower, upper), test), kind, names)
         first = None
         if start is not None:
-            first = _named(_ranged(start, _indices(start)[_indices(s).index(index)], lower, upper), kind, names)
-        if tighten(Domain(part.box, part.where)).empty:
+            its = _indices(start)[_indices(s).index(index)]
+            first = _named(_ranged(start, its, (lower, upper), test), kind, names)
+        if _empty(part):
             yield None, first
         else:
             yield from _parts(part, first, cuts[1:], names)
 
 
-def _ranged(s: pr.Statement, index: str, lower: int, upper: int) -> pr.Statement:
-    return replace(s, ranges=tuple(replace(x, lower=lower, upper=upper) if x.index == index else x for x in s.ranges))
+def _ranged(s: pr.Statement, index: str, ends: tuple[int, int], test: tuple[str, int] | None) -> pr.Statement:
+    """The statement in a part of a range, and with a comparison of its index that may not hold in all of that."""
+    part = replace(s, ranges=tuple(replace(x, lower=ends[0], upper=ends[1]) if x.index == index else x for x in s.ranges))
+    if test is None or surely(lambda: ends[1] <= test[1] if test[0] == "<" else ends[0] >= test[1]):
+        return part
+    return replace(part, where=(*part.where, pr.Binary(test[0], pr.Index(index), pr.Const(test[1], I64), BOOL)))
+
+
+def _empty(s: pr.Statement) -> bool:
+    """Has a statement no instances? Of open sizes there may be some."""
+    ends = [n for r in s.ranges for n in r.ends] + [e.value for c in s.where for e in pr.walk(c) if isinstance(e, pr.Const)]
+    return not any(isinstance(n, Size) for n in ends) and tighten(Domain(s.box, s.where)).empty
 
 
 def _named(s: pr.Statement, kind: str, names: Names) -> pr.Statement:
@@ -187,17 +212,26 @@ def _answer(s: pr.Statement, e: pr.Binary) -> bool | None:
     form = _difference(e.a, e.b)
     if form is None:
         return None
-    low, high = interval(form, s.box)
-    positive, negative = (low > 0, high < 0) if e.op in ("==", "!=", ">", "<=") else (low >= 0, high < 0)
+    opposite = add(Affine(0), form, -1)
+    positive = _at_least(form, 1 if e.op in ("==", "!=", ">", "<=") else 0, s)
+    negative = _at_least(opposite, 1, s)
     match e.op:
         case "<" | ">=":
             return None if not (positive or negative) else positive == (e.op == ">=")
         case ">" | "<=":
-            return (e.op == ">") if positive else (e.op == "<=") if high <= 0 else None
+            return (e.op == ">") if positive else (e.op == "<=") if _at_least(opposite, 0, s) else None
         case _:
-            if low == high == 0:
+            if _at_least(form, 0, s) and _at_least(opposite, 0, s):
                 return e.op == "=="
             return e.op == "!=" if positive or negative else None
+
+
+def _at_least(form: Linear, least: int, s: pr.Statement) -> bool:
+    """Is the form `least` or more in the whole box, or, where that depends on sizes, at all instances?"""
+    try:
+        return interval(form, s.box)[0] >= least
+    except Undecided:
+        return at_least(form, least, s)
 
 
 def _unwrapped(s: pr.Statement, e: pr.Binary) -> pr.Expr:
@@ -206,7 +240,8 @@ def _unwrapped(s: pr.Statement, e: pr.Binary) -> pr.Expr:
     if form is None or size is None:
         return e
     low, high = interval(form, s.box)
-    return pr.Binary("-", e.a, pr.Const(int(low // size) * size, I64), I64) if low // size == high // size else e
+    whole = surely(lambda: low // size == high // size)
+    return pr.Binary("-", e.a, pr.Const(low // size * size, I64), I64) if whole else e
 
 
 def _size(e: pr.Binary) -> int | None:
@@ -237,13 +272,17 @@ def _of(s: pr.Statement, e: pr.Expr) -> Iterator[Question]:
         if form is not None:
             yield form, _side(e, interval(form, s.box))
     if isinstance(e, pr.Binary) and (size := _size(e)) is not None and (form := linear(e.a)) is not None:
-        turn = sum(interval(form, s.box)) // 2 // size  # how often the middle of its values has wrapped around
+        turn = _middle(interval(form, s.box)) // size  # how often the middle of its values has wrapped around
         yield form, (int(turn * size), int((turn + 1) * size - 1))
+
+
+def _middle(ends: tuple[int, int]) -> int:
+    return int(ends[0] + ends[1]) // 2
 
 
 def _side(e: pr.Expr, ends: tuple[int, int]) -> Interval:
     """On which side of 0 is the middle of the values of a difference? At 0 a comparison may be on either."""
-    middle, op = sum(ends) // 2, e.op if isinstance(e, pr.Binary) else ""
+    middle, op = _middle(ends), e.op if isinstance(e, pr.Binary) else ""
     if middle > 0:
         return (0 if op not in ("==", "!=", ">", "<=") else 1), None
     return None, (0 if op not in ("==", "!=", "<", ">=") else -1)

@@ -130,11 +130,11 @@ def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str,
             seen = True
             a, b = _plain(subscripts[d]), _plain(subscripts[d + 1])
             if a is not None and isinstance(subscripts[d + 1], pr.Const) and _summed(program, place) and \
-                    _fills(program, s, tensor):
+                    _fills(program, s, tensor, d):
                 continue
             if guarded and not program.sequential or a is None or b is None:
                 return False
-            if (s.name, (a, b)) not in pairs and not _fills(program, s, tensor):
+            if (s.name, (a, b)) not in pairs and not _fills(program, s, tensor, d):
                 return False
             if s.by_index[b].upper != t.shape[d + 1]:
                 return False
@@ -149,8 +149,10 @@ def _summed(program: pr.Program, place: tuple[str, int]) -> bool:
         i not in {n for e in s.subscripts for n in pr.index_names(e)} for s, i in walks)
 
 
-def _fills(program: pr.Program, s: pr.Statement, tensor: str) -> bool:
-    """Does the statement write a temporary that only reductions read?"""
+def _fills(program: pr.Program, s: pr.Statement, tensor: str, d: int) -> bool:
+    """Does the statement write a temporary that only reductions read, in rows that are as long for all sizes?"""
+    if any(isinstance(n, Size) for n in program.tensor(tensor).shape[d + 1:d + 2]):
+        return False  # a product of an index and a size is no linear form
     readers = [x for x in program.statements if any(r.tensor == tensor for r in pr.reads(x))]
     return (s.target == tensor and s.op is None and tensor in program.temporaries and s not in readers and not s.where
             and all(x.op is not None for x in readers))

@@ -15,6 +15,7 @@ from math import prod
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.program.names import fresh
+from polytc.program.sizes import none_negative
 
 USES = 32
 """Times that an update must use each element of the copy."""
@@ -25,7 +26,9 @@ def compact(program: pr.Program) -> pr.Program:
     for s in program.statements:
         for read in pr.reads(s) if s.op is not None else ():
             indices = _skipping(s, read)
-            if indices is not None and s.points >= USES * prod(r.extent for r in indices) and read.tensor != s.target:
+            if indices is None or read.tensor == s.target or not none_negative(r.extent for r in indices):
+                continue
+            if s.points >= USES * prod(int(r.extent) for r in indices):
                 program = _copied(program, s.name, read, indices)
     return program
 

@@ -15,6 +15,7 @@ from math import prod
 
 from polytc.program import program as pr
 from polytc.program.names import fresh
+from polytc.program.sizes import none_negative, surely
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost.parallel_profitability import CHEAP
 
@@ -25,7 +26,7 @@ USES = 8
 def split(program: pr.Program) -> pr.Program:
     """The program with temporaries for such terms."""
     fixed = hoist.constants(program)
-    if not fixed or program.sizes:
+    if not fixed:
         return program
     terms = _Terms(program, fixed)
     statements = list[pr.Statement]()
@@ -54,7 +55,8 @@ class _Terms:
             return e
         own = set(pr.index_names(e))
         ranges = tuple(r for r in s.ranges if r.index in own)
-        if e.dtype.is_float and self._is_term(s, e) and s.points >= USES * prod(r.extent for r in ranges):
+        pays = s.points >= USES * prod(int(r.extent) for r in ranges) and none_negative(r.extent for r in ranges)
+        if pays and e.dtype.is_float and self._is_term(s, e):
             return self._read(s, e, ranges)
         return pr.rebuild(e, tuple(self.replaced(s, x) for x in pr.children(e)))
 
@@ -71,9 +73,9 @@ class _Terms:
     def _is_whole(self, s: pr.Statement, read: pr.Read) -> bool:
         """Is it a read of a constant, by indices whose values are all in it?"""
         t = self.program.tensor(read.tensor)
-        return read.tensor in self.fixed and read.default is None and all(
+        return read.tensor in self.fixed and read.default is None and surely(lambda: all(
             isinstance(e, pr.Index) and low <= s.box[e.name][0] and s.box[e.name][1] < low + extent
-            for e, low, extent in zip(read.subscripts, t.lower, t.shape, strict=True))
+            for e, low, extent in zip(read.subscripts, t.lower, t.shape, strict=True)))
 
     def _read(self, s: pr.Statement, e: pr.Expr, ranges: tuple[pr.Range, ...]) -> pr.Expr:
         text, indices = repr(e), tuple(pr.Index(r.index) for r in ranges)  # 0.0 == -0.0, and their quotients differ

@@ -18,6 +18,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
+from polytc.program.sizes import Size
 
 Radix = tuple[int, ...]
 """Extents of the digits, most significant first: (4, 64) for 64*g + m."""
@@ -39,7 +40,7 @@ def _of_target(program: pr.Program, s: pr.Statement) -> pr.Program | None:
     t = program.tensor(s.target)
     for d, sub in enumerate(s.subscripts):
         radix = _radix(s, sub)
-        if radix is not None and len(radix) > 1 and prod(radix) == t.shape[d] and t.lower[d] == 0:
+        if radix is not None and len(radix) > 1 and _values(radix) == t.shape[d] and t.lower[d] == 0:
             done = _split(program, {(t.name, d): radix})
             if done is not None:
                 return done
@@ -52,20 +53,28 @@ def _radix(s: pr.Statement, sub: pr.Expr) -> Radix | None:
     if form is None or form.constant or not form.terms:
         return None
     ranges = s.by_index
-    place, radix = 1, list[int]()
-    for index, c in sorted(form.terms, key=lambda term: term[1]):
-        if c != place or ranges[index].lower != 0:
+    radix: Radix = ()
+    for index, c in sorted(form.terms, key=_coefficient):
+        if c != _values(radix) or ranges[index].lower != 0:
             return None
-        radix.append(ranges[index].extent)
-        place *= ranges[index].extent
-    return tuple(reversed(radix))
+        radix = (ranges[index].extent, *radix)
+    return radix
+
+
+def _coefficient(term: tuple[str, int]) -> int:
+    return int(term[1])
+
+
+def _values(radix: Radix) -> int | None:
+    """How many numbers have such digits; None where two of the extents are open, as there is no linear formula for it."""
+    return prod(radix) if sum(isinstance(n, Size) for n in radix) < 2 else None
 
 
 def _digits(s: pr.Statement, sub: pr.Expr) -> tuple[pr.Expr, ...]:
     """The indices of such a subscript, most significant first."""
     form = linear(sub)
     assert form is not None
-    return tuple(pr.Index(index) for index, _ in sorted(form.terms, key=lambda term: -term[1]))
+    return tuple(pr.Index(index) for index, _ in sorted(form.terms, key=_coefficient, reverse=True))
 
 
 def _split(program: pr.Program, dimensions: dict[tuple[str, int], Radix]) -> pr.Program | None:
@@ -81,7 +90,7 @@ def _split(program: pr.Program, dimensions: dict[tuple[str, int], Radix]) -> pr.
                     form = linear(sub)
                     plain = form.index if form is not None else None
                     if radix is not None and _radix(s, sub) != radix:
-                        if plain is None or _whole(s, plain) != prod(radix):
+                        if plain is None or _whole(s, plain) != _values(radix):
                             return None
                         if indices.setdefault((s.name, plain), radix) != radix:
                             return None

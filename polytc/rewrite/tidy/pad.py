@@ -19,6 +19,7 @@ from polytc.program.affine import affine, interval
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
+from polytc.program.sizes import shortfall, surely
 
 SELDOM = 64
 """Uses of an element up to which there is no copy if guards are the same for all neighbours in memory."""
@@ -62,13 +63,17 @@ def drop_guards(program: pr.Program) -> pr.Program:
 
 def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
     for read in pr.reads(s):
-        forms = [linear(sub) for sub in read.subscripts]
-        known = [interval(form, s.box) for form in forms if form is not None]
-        t = program.tensor(read.tensor)
-        inside = all(lo <= a and b < lo + n for (a, b), lo, n in zip(known, t.lower, t.shape, strict=False))
-        if read.default is not None and len(known) == len(forms) and inside:
+        if read.default is not None and _inside(program, s, read):
             s = pr.replaced(s, read, replace(read, default=None))
     return s
+
+
+def _inside(program: pr.Program, s: pr.Statement, read: pr.Read) -> bool:
+    """Is a read in bounds in the whole box, whatever the sizes are?"""
+    t, forms = program.tensor(read.tensor), [linear(sub) for sub in read.subscripts]
+    ends = [interval(form, s.box) for form in forms if form is not None]
+    return len(ends) == len(forms) and surely(
+        lambda: all(lo <= a and b < lo + n for (a, b), lo, n in zip(ends, t.lower, t.shape, strict=True)))
 
 
 def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int, int], ...] | None:
@@ -82,6 +87,10 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     size = program.tensor(read.tensor).size
     if len(box) < len(forms) or not box or prod(int(b) - int(a) + 1 for a, b in box) > GROWTH * size + 4096:
         return None
+    short = [shortfall(b - a + 1) for a, b in box]
+    if None in short:
+        return None
+    box = tuple((a, b + n) for (a, b), n in zip(box, short, strict=True) if n is not None)  # no copy has fewer than 0 elements
     return box if s.points >= (SELDOM if _uniform(program, s, read) else 2) * size else None
 
 

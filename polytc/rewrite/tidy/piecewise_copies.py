@@ -20,6 +20,7 @@ from polytc.program.affine import Affine, Linear, affine, interval
 from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import I64
+from polytc.program.sizes import none_negative, surely
 
 USES = 64
 """Uses of an element from which on there is a copy; with fewer, borders are split off."""
@@ -91,8 +92,9 @@ def _axes(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[_Axis, .
     if all(linear(sub) is not None for sub in read.subscripts):
         return None
     found = tuple(a for sub in read.subscripts if (a := _axis(program, s, sub)) is not None)
-    size, copied = program.tensor(read.tensor).size, prod(a.high - a.low + 1 for a in found)
-    if len(found) < len(read.subscripts) or copied > GROWTH * size + 4096:
+    size, copied = program.tensor(read.tensor).size, prod(int(a.high - a.low + 1) for a in found)
+    if len(found) < len(read.subscripts) or copied > GROWTH * size + 4096 or not none_negative(
+            a.high - a.low + 1 for a in found):
         return None
     tables = [n for n, a in enumerate(found) if any(isinstance(e, pr.Read) for e in pr.walk(a.function))]
     if tables and (tables[-1] == len(found) - 1 or any(len(found[n].form.terms) > 1 for n in tables)):
@@ -110,7 +112,7 @@ def _axis(program: pr.Program, s: pr.Statement, sub: pr.Expr) -> _Axis | None:
     opposite = Affine(0, tuple((i, -c) for i, c in form.terms))
     if any(f.terms not in ((), form.terms, opposite.terms) for f in parts):
         return None
-    low, high = map(int, interval(form, s.box))
+    low, high = interval(form, s.box)
     axis = _Axis(form, low, high, _of_x(sub, form))
     return axis if all(_inside(program, e, low, high) for e in pr.walk(axis.function) if isinstance(e, pr.Read)) else None
 
@@ -119,8 +121,8 @@ def _inside(program: pr.Program, table: pr.Read, low: int, high: int) -> bool:
     """Does a table have what it is asked for, whatever the value of `x`? Conditions of the statement may exclude some."""
     t = program.tensor(table.tensor)
     ends = [interval(f, {"x": (low, high)}) if (f := linear(sub)) is not None else None for sub in table.subscripts]
-    return table.default is not None or all(
-        e is None or (first <= e[0] and e[1] < first + n) for e, first, n in zip(ends, t.lower, t.shape, strict=True))
+    return table.default is not None or surely(lambda: all(
+        e is None or (first <= e[0] and e[1] < first + n) for e, first, n in zip(ends, t.lower, t.shape, strict=True)))
 
 
 def _linear_parts(e: pr.Expr) -> list[Linear]:

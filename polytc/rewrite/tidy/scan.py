@@ -16,7 +16,8 @@ from polytc.program import program as pr
 from polytc.program.affine import Linear
 from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
-from polytc.program.scalars import I64, identity
+from polytc.program.scalars import BOOL, I64, identity
+from polytc.program.sizes import surely
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,11 @@ def _scan(s: pr.Statement, prefix: _Prefix, init: pr.Statement) -> list[pr.State
         return normalise(pr.substitute(s.value, {k: pr.Binary("+", over, pr.Const(prefix.shift, I64), I64)}))
 
     around = tuple(r for r in s.ranges if r.index not in (a.index, k))
-    first = replace(init, subscripts=place(start), value=_combined(s.op, init.value, term(start)), ranges=around)
+    if surely(lambda: a.extent >= 1):
+        first = replace(init, subscripts=place(start), value=_combined(s.op, init.value, term(start)), ranges=around)
+    else:  # at some sizes there is no first element
+        first = replace(init, subscripts=place(here), value=_combined(s.op, init.value, term(here)), ranges=(*around, a),
+                        where=(pr.Binary("<=", pr.Index(a.index), pr.Const(a.lower, I64), BOOL),))
     value = _combined(s.op, pr.Read(s.target, place(before), init.value.dtype), term(here))
     # the scan is the innermost loop of the text
     return [first, replace(s, subscripts=place(here), op=None, value=value, where=(),

@@ -23,6 +23,7 @@ from polytc.program.affine import Linear
 from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I64, identity
+from polytc.program.sizes import Size, Undecided, surely
 
 MOST = 128
 """Taps of a window, at most."""
@@ -34,14 +35,15 @@ FEWEST = 1 << 16
 
 @dataclass(frozen=True)
 class _Tap:
-    """Values of the taps' indices, and what the other indices may be for the read to meet data."""
+    """Values of the taps' indices, and what the other indices may be for the read to meet data; of open sizes extents may be
+    below 0 where the window is the larger one. points: for the typical sizes."""
 
     values: dict[str, int]
     ranges: tuple[pr.Range, ...]
 
     @property
     def points(self) -> int:
-        return prod(int(r.extent) for r in self.ranges)
+        return prod(max(0, int(r.extent)) for r in self.ranges)
 
 
 def split(program: pr.Program) -> pr.Program:
@@ -51,7 +53,10 @@ def split(program: pr.Program) -> pr.Program:
     statements = list[pr.Statement]()
     names = {s.name for s in program.statements}
     for s in program.statements:
-        found = _taps(program, s)
+        try:
+            found = _taps(program, s)
+        except Undecided:  # sizes that stay open decide where a tap meets data
+            found = []
         statements += [s] if not found else []
         for tap in found:
             statements.append(_summed(s, tap, fresh(f"{s.name}_tap", names)))
@@ -68,13 +73,13 @@ def _taps(program: pr.Program, s: pr.Statement) -> list[_Tap]:
         window = _window(s, forms)
         if read.tensor == s.target or len(forms) < len(read.subscripts) or not _vanishes(s.value, read, s.op) or not window:
             continue
-        if prod(int(r.extent) for r in window) > MOST:
+        if any(isinstance(n, Size) for r in window for n in r.ends) or prod(r.extent for r in window) > MOST:
             continue
         rest = tuple(r for r in s.ranges if r not in window)
         found = [_Tap(values, _meeting(program.tensor(read.tensor), forms, values, rest))
                  for chosen in product(*(range(r.lower, r.upper) for r in window))
                  for values in [{r.index: v for r, v in zip(window, chosen, strict=True)}]]
-        found = [tap for tap in found if tap.points]
+        found = [tap for tap in found if not surely(lambda tap=tap: any(r.extent <= 0 for r in tap.ranges))]  # type: ignore[misc]
         if found and sum(tap.points for tap in found) <= PART * s.points:
             return found
     return []
@@ -117,7 +122,7 @@ def _meeting(t: pr.Tensor, forms: list[Linear], values: dict[str, int], rest: tu
             first, last = (-(-least // c), most // c) if c > 0 else (-(most // -c), -least // -c)
             r = found[index]
             r = replace(r, lower=max(r.lower, first), upper=min(r.upper, last + 1))
-            found[index] = replace(r, upper=max(r.lower, r.upper))
+            found[index] = r if isinstance(r.extent, Size) else replace(r, upper=max(r.lower, r.upper))
     return tuple(found.values())
 
 

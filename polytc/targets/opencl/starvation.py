@@ -37,6 +37,8 @@ FULL = 1.25
 MORE = 2
 """Independent instances for each work-item at least, where there are more: with fewer there is little to gain."""
 _DOMAIN = re.compile(r'domain: "[^"]*"')
+_OPTIONS = re.compile(r"^ *options: .*\n", re.MULTILINE)
+"""Of the code for a band, not of its order."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, 
 def _of_typical(program: pr.Program, schedule: Schedule) -> tuple[Scop, Dependences, Schedule]:
     """A program of typical sizes, and the schedule for open ones as one of that."""
     scop = extract(program)
-    text = _DOMAIN.sub(lambda _: f'domain: "{scop.domain}"', to_yaml(schedule), count=1)
+    text = _OPTIONS.sub("", _DOMAIN.sub(lambda _: f'domain: "{scop.domain}"', to_yaml(schedule), count=1))
     return scop, analyse(scop), Schedule(read(text, scop))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes import loop_versioning, simplify
@@ -15,8 +16,11 @@ from polytc.codegen.passes.vectorize import expand_kernel
 from polytc.codegen.verify import verify
 from polytc.machine import AVX2, AVX512
 from polytc.program.scalars import F64
+from polytc.runtime.sized import sized
+from polytc.targets.llvm.target import LLVMTarget
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_steps import arrays_of, results, stores
+from tests.rewrite.equal import with_open_sizes
 
 ROWS, COLUMNS, DEPTH = 4, 8, 6
 """Of a tile, and iterations of the loop around it."""
@@ -155,3 +159,30 @@ def test_rectangular_nests_of_vectors_that_begin_anywhere(low: int) -> None:
     assert (made.lower, made.upper) == (L.const(0), L.const(ROWS))
     arrays = arrays_of(y)
     assert stores(P.loop("a", 6, made), arrays) == stores(P.loop("a", 6, nest), arrays)
+
+
+def test_full_tiles_of_a_quotient_of_sizes() -> None:
+    """The condition is a linear form of `(m + 1)//2`, which no loop changes."""
+    text = "O[k,w] += W[k,c]*X[c,2*w] where w in 0:(m+1)//2"
+    program = with_open_sizes(f"def f(f32[8,8] W, f32[8,m] X) -> (O) {{ {text} }}", {"m": 200})
+    module = compiler.lower_program(program, "cpu").loops
+    tests = [x for k in module.kernels for x in traverse.walk_stmt(k.body) if isinstance(x, L.If) and x.orelse is not None]
+    assert any("(m + 1) // 2" in L.format_expr(x.cond) for x in tests)
+
+
+def test_columns_left_of_an_open_extent_keep_their_results() -> None:
+    """Without masks: in tiles of fewer and fewer columns, none of which stores a result in each iteration of a reduction."""
+    text = "def f(f32[8,n,m] I, f32[8,8,3,3] W) -> (O) { O[k,h,w] += I[c,h+r,w+s]*W[k,c,r,s] }"
+    program, target = with_open_sizes(text, {"n": 66, "m": 66}), LLVMTarget(AVX2)
+    module = compiler.lower_program(program, target).loops
+    sums = [x for k in module.kernels for x in traverse.walk_stmt(k.body) if isinstance(x, L.For) and x.kind == "sequential"
+            and x.upper == L.const(8)]
+    assert sums
+    assert {x.buffer.space for s in sums for x in traverse.walk_stmt(s) if isinstance(x, L.Store)} == {"private"}
+    executable, rng = compiler.compile_program(program, target), np.random.default_rng(1)
+    for n, m in ((3, 3), (4, 5), (7, 26), (5, 27), (3, 40), (9, 66), (4, 75), (3, 97)):
+        given, W = rng.integers(-3, 4, (8, n, m)).astype("f4"), rng.integers(-3, 4, (8, 8, 3, 3)).astype("f4")
+        found = np.full((8, n - 2, m - 2), np.nan, "f4")
+        sized(executable, compiler.options(executable), {"n": n, "m": m}).run([given, W, found])
+        windows = np.lib.stride_tricks.sliding_window_view(given, (3, 3), (1, 2))
+        np.testing.assert_array_equal(found, np.einsum("chwrs,kcrs->khw", windows, W))

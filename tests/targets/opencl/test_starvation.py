@@ -75,6 +75,12 @@ def test_open_sizes_are_judged_at_typical_ones(device: str, text: str, open_: di
     assert [x.reason.split(",")[1] for x in judged] == [x.reason.split(",")[1] for x in fixed], "iterations or terms"
 
 
+def test_loops_around_launches_of_open_sizes_are_judged() -> None:
+    text = "def f(f32[n] X) -> (Y) { T[i,0] = X[i]; for j in 1:9 { T[i,j] = T[i,j-1]*X[i] where i in 0:n }; Y[i] = T[i,8] }"
+    program = polytc.build(text, {"X": ("n",)}, typical={"n": 4000})
+    assert compiler.lower_program(program, OpenCLTarget(DEVICES["nvidia-sm90"])).starving == ()
+
+
 def test_small_typical_sizes_do_not_starve() -> None:
     for n, starve in ((64, False), (1 << 20, True)):
         program = polytc.build("Y[i] = 2*X[i]", {"X": ("n",)}, typical={"n": n})
