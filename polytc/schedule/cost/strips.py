@@ -2,6 +2,7 @@
 
     16x3000x3000: 3000 rows of 64 bytes, each with its line's other half, take more than a second cache of 512 kB
     49x512x2048: 512 rows of 128 bytes, 8192 bytes apart, fall into 32 of 2048 sets, which hold half of their lines
+    512x384x256: 256 rows of 96 bytes, 1536 bytes apart, fall into 16 of the 64 sets of a first cache, which held a panel
 
 Each tile that walks the panel then fetches it from further away again. (Set conflicts of tiles: Lam, Rothberg & Wolf, The Cache
 Performance and Optimizations of Blocked Algorithms, ASPLOS 1991.)
@@ -20,7 +21,9 @@ from polytc.schedule.facts.strides import AccessStrides, along_rows, of_access
 PAIR = 2
 """Lines that come for each that is asked for: its neighbour, too."""
 KEPT = 2 / 3
-"""Of the second cache, what a panel may take: the other operand and the results are there, too."""
+"""Of a cache, what a panel may take: the other operand and the results are there, too."""
+NEAR = 0.9
+"""Of the first cache, what a strip may take: numbers of the other operand pass through, too."""
 SHARED = 1 / 3
 """Of the last cache, what a tensor may take that it holds from call to call: other programs use it, too."""
 
@@ -53,7 +56,17 @@ def cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: RegisterTi
     if gone:
         fetched = again * lines if along[0] == tile.vector else again * strips
         found += rows * (fetched - lines) * traffic.line
+    else:
+        near = _lost_lines(machine.caches[0], extent[steps[0]], abs(stride) * access.width, side[along[0]] * access.width)
+        found += others * strips * (again - 1) * near * traffic.tile_line
     return found
+
+
+def _lost_lines(first: Cache, rows: int, stride: int, row: int) -> float:
+    """Lines of a strip that the first cache would hold as a panel, if it loses them because its rows fall into few sets."""
+    touched = 1 + (row - gcd(stride, row, first.line)) / first.line
+    fits = rows * row <= first.bytes
+    return rows * touched if fits and rows * touched > NEAR * resident_lines(first, stride, touched) else 0.0
 
 
 def _in_one_set(s: pr.Statement, access: AccessStrides, tile: RegisterTile, machine: Machine) -> float:

@@ -5,6 +5,7 @@ import pytest
 import polytc
 from polytc.machine import AVX2, AVX512, Cache
 from polytc.rewrite import table
+from polytc.schedule.cost import strips
 from polytc.schedule.cost.strips import resident_lines
 
 
@@ -45,3 +46,23 @@ def test_variable_operands_are_packed_where_their_rows_collide(m: int, k: int, n
     for machine in (AVX512, AVX2):
         names = [s.name for s in table.named("pack").run(program, machine).statements]
         assert any("B_packed" in name for name in names) == packed, machine
+
+
+@pytest.mark.parametrize(("m", "k", "n", "packed"), [
+    (96, 128, 384, True),        # rows 1536 bytes apart: 16 of 64 sets
+    (96, 128, 400, False),       # 1600: all sets
+    (4, 128, 384, False),        # one tile of rows
+])
+def test_variable_operands_are_packed_where_their_rows_leave_the_first_cache(m: int, k: int, n: int, packed: bool) -> None:
+    program = polytc.build("C[i,j] += A[i,k]*B[k,j]", {"A": (m, k), "B": (k, n)})
+    names = [s.name for s in table.named("pack").run(program, AVX2).statements]
+    assert any("B_packed" in name for name in names) == packed
+
+
+@pytest.mark.parametrize(("stride", "rows", "row"), [(1536, 128, 96), (1600, 128, 96), (2048, 256, 64), (832, 200, 96), (4096, 7, 64)])
+def test_lost_lines_are_those_of_a_cache(stride: int, rows: int, row: int) -> None:
+    """Whole lines of rows that begin at lines."""
+    first = Cache(32 << 10, 8, 64)
+    lines = -(-row // 64)
+    lost = lines_that_stay(first, stride // 64 * 64, rows, lines) < rows * lines
+    assert bool(strips._lost_lines(first, rows, stride // 64 * 64, lines * 64)) == lost
