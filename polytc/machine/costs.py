@@ -74,7 +74,7 @@ class Traffic:
     stream_memory: float = cost(8.0, "bytes/cycle", "an operand read once, from memory", guess(_BY_HAND))
     cold: float = cost(6.0, "bytes/cycle", "weights that no cache holds from one run of a model to the next", guess(_BY_HAND))
     line: float = cost(12.0, "cycles", "a line from behind the second cache, when many are under way", guess(_BY_HAND))
-    tile_line: float = cost(1.0, "cycles", "a line from the second cache that a register tile asks for beside its arithmetic", guess(
+    tile_line: float = cost(1.0, "cycles", "a line from the second cache, beside the arithmetic of a register tile", guess(
         "256x512x384 with the second operand as it lies and in panels, on a Zen 3"))
     strip: float = cost(36.0, "cycles", "a row of a narrow strip of a tensor behind the second cache", guess(
         "7 to 9 ns on a Zen 5: 3x3 box blur of 1002x1002 and 3002x4002 in strips of 32 columns, beside whole rows"))

@@ -59,7 +59,8 @@ def test_variable_operands_are_packed_where_their_rows_leave_the_first_cache(m: 
     assert any("B_packed" in name for name in names) == packed
 
 
-@pytest.mark.parametrize(("stride", "rows", "row"), [(1536, 128, 96), (1600, 128, 96), (2048, 256, 64), (832, 200, 96), (4096, 7, 64)])
+@pytest.mark.parametrize(("stride", "rows", "row"), [
+    (1536, 128, 96), (1600, 128, 96), (2048, 256, 64), (832, 200, 96), (4096, 7, 64)])
 def test_lost_lines_are_those_of_a_cache(stride: int, rows: int, row: int) -> None:
     """Whole lines of rows that begin at lines."""
     first = Cache(32 << 10, 8, 64)
