@@ -68,16 +68,17 @@ def conjuncts(conditions: Iterable[pr.Expr]) -> list[pr.Expr]:
 
 
 def speculable(program: pr.Program, s: pr.Statement) -> bool:
-    """May the value be computed at points of the box that the conditions leave out, where nobody looks at it? It reads what is
-    inside of its tensors there, and divides by no integer that could be 0."""
-    return (all(r.default is not None or _inside(program.tensor(r.tensor), r, s) for r in pr.reads(s))
+    """May the value be computed and stored at points of the box that the conditions leave out, where nobody looks at it? It reads
+    and writes what is inside of its tensors there, and divides by no integer that could be 0."""
+    return (_inside(program.tensor(s.target), s.subscripts, s)
+            and all(r.default is not None or _inside(program.tensor(r.tensor), r.subscripts, s) for r in pr.reads(s))
             and not any(isinstance(e, pr.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int
                         and not isinstance(e.b, pr.Const) for e in pr.walk(s.value)))
 
 
-def _inside(t: pr.Tensor, read: pr.Read, s: pr.Statement) -> bool:
-    """Is a read in bounds in all of the box?"""
-    forms = [affine(sub) for sub in read.subscripts]
+def _inside(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], s: pr.Statement) -> bool:
+    """Is an element in bounds in all of the box?"""
+    forms = [affine(sub) for sub in subscripts]
     ends = [interval(f, s.box) for f in forms if f is not None]
     return len(ends) == len(forms) and all(
         low <= least and most < low + extent for (least, most), low, extent in zip(ends, t.lower, t.shape, strict=True))

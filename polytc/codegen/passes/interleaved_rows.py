@@ -98,8 +98,8 @@ def _forwarded(e: loops.Expr, before: Sequence[loops.Stmt]) -> loops.Expr:
     stored = before[place] if place is not None else None
     if place is None or not isinstance(stored, loops.Store) or (stored.buffer, stored.indices) != (e.buffer, e.indices):
         return e
-    later = [x for s in before[place + 1:] for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
-    return stored.value if all(_apart(x, y) for x in later for y in _loads(stored)) else e
+    since = [x for s in before[place:] for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]  # itself, too: r = r + x
+    return stored.value if all(_apart(x, y) for x in since for y in _loads(stored)) else e
 
 
 def _stores(s: loops.Stmt, load: loops.Load) -> bool:

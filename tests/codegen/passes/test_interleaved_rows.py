@@ -116,3 +116,18 @@ def test_nothing_lies_between() -> None:
     assert stores(half(0, last), L.Store(X, (ROWS,), own), half(1, last)) == 3, "it is read in between"
     assert stores(half(0, last), L.Store(X, (ROWS,), last), half(1, last)) == 2
     assert stores(half(0, loaded), half(1, loaded), machine=GENERIC_GPU) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_registers_that_sum_up_are_stored_as_they_are(threads: int) -> None:
+    """What a register holds is what was stored there, not what that was made of once more."""
+    rng = np.random.default_rng(0)
+    a, b, c, y = (rng.integers(-9, 9, shape).astype("f8") for shape in ((64,), (64, 2), (64, 2), (64,)))
+    wanted = c + (2 * a - y[0] - y[1])[:, None]
+    polytc.compile("def f(f64[64] A, inout f64[64,2] C, f64[64] Y) "
+                   "{ C[i,j] += A[i] - Y[k] where i in 0:64, j in 0:2, k in 0:2 }", threads=threads)(A=a, C=c, Y=y)
+    np.testing.assert_array_equal(c, wanted)
+    wanted = np.stack((np.maximum(2*y[8] - b[:, 0] - 2*y, 2*y[8]), b[:, 1]), axis=1)
+    polytc.compile("def f(inout f64[64,2] B, f64[64] Y) { B[i,1] = B[i,1]; B[i,0] = max(2*Y[8] - B[i,0] - 2*Y[i], 2*Y[8]) }",
+                   threads=threads)(B=b, Y=y)
+    np.testing.assert_array_equal(b, wanted)

@@ -65,6 +65,20 @@ def test_divisions_by_what_may_be_0_are_not_moved(value: str, fine: bool) -> Non
     assert bounds.speculable(program, program.statement("S1")) is fine
 
 
+def test_writes_that_a_condition_keeps_inside_stay_so() -> None:
+    """No row meets column 128 under both conditions, so that the temporary ends before it."""
+    cell = " where j <= i + 1, (i + j) % 2 == 0, i in 0:128, j in 0:256"
+    text = f"S[i,j] += Q[i,d]*K[j,d]{cell}; E[i,j] = S[i,j] + 1{cell}; Y[i,d] += E[i,j]*V[j,d]{cell}"
+    program = build(text, {"Q": (128, 8), "K": (256, 8), "V": (256, 8)})
+    s = program.statement("S1")
+    assert (s.box["j"], program.tensor("S").shape) == ((0, 128), (128, 128))
+    assert not bounds.speculable(program, s)
+    q, k, v = (np.random.default_rng(n).integers(-3, 4, (256, 8)).astype(np.float32) for n in range(3))
+    i, j = np.indices((128, 256))
+    wanted = np.where((j <= i + 1) & ((i + j) % 2 == 0), q[:128] @ k.T + 1, 0) @ v
+    np.testing.assert_array_equal(polytc.run(text, Q=q[:128], K=k, V=v), wanted)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_no_row_sees_a_number_that_its_condition_hides(condition: str, threads: int) -> None:

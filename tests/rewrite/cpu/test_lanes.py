@@ -82,3 +82,15 @@ def test_terms_that_conditions_keep_from_being_made_have_no_lanes(text: str) -> 
     program = build(text, shapes, dtypes=dict.fromkeys(shapes, "i32"))
     decision = lanes.decide(program, AVX2)
     assert not decision.choices
+
+
+def test_rows_that_no_term_meets_have_no_lanes() -> None:
+    """A condition that is no bound leaves out row 1, with which the range begins; the result begins behind it."""
+    x = np.random.default_rng(0).integers(-9, 9, (77, 77)).astype(np.float32)
+    text = "S[i] += X[i,k] where k <= i - 1, (i + k) % 3 != 1"
+    program = build(text, {"X": x.shape})
+    assert (program.statements[-1].box["i"][0], program.tensor("S").lower) == (1, (2,))
+    assert not lanes.decide(program, AVX2).choices
+    i, k = np.indices(x.shape)
+    wanted = np.where((k <= i - 1) & ((i + k) % 3 != 1), x, 0).sum(1)
+    np.testing.assert_array_equal(polytc.run(text, X=x), wanted[2:])
