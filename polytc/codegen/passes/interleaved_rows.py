@@ -91,14 +91,15 @@ def _partner(stmts: Sequence[loops.Stmt], n: int) -> int | None:
 
 
 def _forwarded(e: loops.Expr, before: Sequence[loops.Stmt]) -> loops.Expr:
-    """What a register that waits for the other half holds, in place of its load."""
+    """What a register that waits for the other half holds, in place of its load; the load where what it was made of has changed
+    since, as the register itself has where something was added to it."""
     if not isinstance(e, loops.Load) or e.buffer.space != "private":
         return e
     place = next((n for n in reversed(range(len(before))) if _stores(before[n], e)), None)
     stored = before[place] if place is not None else None
     if place is None or not isinstance(stored, loops.Store) or (stored.buffer, stored.indices) != (e.buffer, e.indices):
         return e
-    later = [x for s in before[place + 1:] for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
+    later = [x for s in before[place:] for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
     return stored.value if all(_apart(x, y) for x in later for y in _loads(stored)) else e
 
 

@@ -116,3 +116,11 @@ def test_nothing_lies_between() -> None:
     assert stores(half(0, last), L.Store(X, (ROWS,), own), half(1, last)) == 3, "it is read in between"
     assert stores(half(0, last), L.Store(X, (ROWS,), last), half(1, last)) == 2
     assert stores(half(0, loaded), half(1, loaded), machine=GENERIC_GPU) == 2
+
+
+@pytest.mark.parametrize("m", [4, 8, 16])
+@pytest.mark.parametrize("k", [1, 4, 8])
+def test_a_register_that_was_added_to_is_not_made_again(m: int, k: int) -> None:
+    """The last term of the second column came twice: its register was stored as the sum that had just been put into it."""
+    A, B = (np.random.default_rng(n).integers(-3, 4, shape).astype("f4") for n, shape in enumerate([(m, k), (k, 2)]))
+    np.testing.assert_array_equal(polytc.run("C[i,j] += A[i,k] * B[k,j]", A=A, B=B), A @ B)
