@@ -23,8 +23,8 @@ PIECES = 6
 
 
 def choose(program: pr.Program) -> pr.Program:
-    """The program without remainders by sizes that stay open in subscripts and conditions. Raises Undecided for one that may wrap
-    around often."""
+    """The program without remainders by sizes that stay open in subscripts and conditions. Raises Undecided for one that may
+    wrap around often."""
     return replace(program, statements=tuple(map(_statement, program.statements)))
 
 
@@ -66,7 +66,8 @@ def _chosen(s: pr.Statement, e: pr.Expr) -> pr.Expr:
 
 def _is_open(e: pr.Expr) -> bool:
     """Is it a remainder by a size that stays open?"""
-    return isinstance(e, pr.Binary) and e.op == "%" and e.dtype == I64 and isinstance(e.b, pr.Const) and isinstance(e.b.value, Size)
+    return (isinstance(e, pr.Binary) and e.op == "%" and e.dtype == I64
+            and isinstance(e.b, pr.Const) and isinstance(e.b.value, Size))
 
 
 def _turns(s: pr.Statement, form: Linear, size: int) -> tuple[int, int] | None:
