@@ -38,7 +38,7 @@ from polytc.rewrite import long_sums, pipeline, record, table
 from polytc.rewrite.complex_numbers.statements import as_real
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.pipeline import Record
-from polytc.rewrite.tidy import hoist
+from polytc.rewrite.tidy import hoist, open_remainders
 from polytc.runtime import packages, sized, waiting
 from polytc.runtime.pending import Pending
 from polytc.schedule import automatic, tree
@@ -183,6 +183,7 @@ def _check_budget(scop: polyhedra.Scop, dependences: deps.Dependences) -> None:
 def _bounded(program: Program, made: Rewritten) -> Rewritten:
     """What is made of a program, all of whose accesses are proved to stay in their tensors. Where a rewrite errs, what was
     written runs in its order. Raises TargetError E523 if there is no proof for that either."""
+    program = open_remainders.choose(program) if program.sizes else program
     sizes = in_bounds.sizes_inside(program)
     out = in_bounds.first_out_of_bounds(made.program, made.once, sizes)
     assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{made}"

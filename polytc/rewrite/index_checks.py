@@ -27,6 +27,7 @@ from polytc.program.affine import affine
 from polytc.program.domain import condition_indices
 from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import BOOL, I64, U32, U64, DType, identity
+from polytc.program.sizes import Undecided
 
 NONE = identity("min", I64)
 """What an output of numbers holds where every index was in bounds."""
@@ -179,13 +180,21 @@ def _decided(program: pr.Program, s: pr.Statement) -> Iterator[_Subscript]:
     for e, guards, bounds in parts:
         for r, known in _reads(e, guards):
             for axis, place in enumerate(r.subscripts):
-                if affine(place) is None:
+                if _of_memory(place):
                     yield _Subscript(r.tensor, axis, place, known, False, bounds)
     for axis, place in enumerate(s.subscripts):
         if _skipping(place):
             yield _Subscript(s.target, axis, place.a, (place.cond,), True, s.bounds)
-        elif affine(place) is None:
+        elif _of_memory(place):
             yield _Subscript(s.target, axis, place, asked, True, s.bounds)
+
+
+def _of_memory(place: pr.Expr) -> bool:
+    """Does memory decide a subscript? A remainder by an open size, which is no affine form, does not make it so."""
+    try:
+        return affine(place) is None
+    except Undecided:
+        return any(isinstance(e, pr.Read) for e in pr.walk(place))
 
 
 def _skipping(e: pr.Expr) -> TypeGuard[pr.Select]:

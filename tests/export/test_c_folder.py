@@ -86,6 +86,13 @@ def test_sizes_that_are_not_fixed_are_arguments(compiler_of_c: str, tmp_path: Pa
     assert (done.returncode, "is no size" in done.stderr) == (1, True)
 
 
+def test_a_remainder_by_a_size_that_is_not_fixed(tmp_path: Path) -> None:
+    folder = write("def turned(f32[N] X) -> (Y) { Y[i] = X[(i+1)%N] - X[i] where i in 0:N }", tmp_path, shapes={"X": ("N",)})
+    for n in (1, 2, 3, 37):
+        x = random(n)
+        exported.agree(run(folder, "turned", [x], COMPILERS[0], {"N": n}), [np.roll(x, -1) - x])
+
+
 @BOTH
 def test_halves_booleans_doubles_and_integers(compiler_of_c: str, tmp_path: Path) -> None:
     given, expected = exported.many()

@@ -91,7 +91,8 @@ def _partner(stmts: Sequence[loops.Stmt], n: int) -> int | None:
 
 
 def _forwarded(e: loops.Expr, before: Sequence[loops.Stmt]) -> loops.Expr:
-    """What a register that waits for the other half holds, in place of its load."""
+    """What a register that waits for the other half holds, in place of its load; the load where what it was made of has changed
+    since, as the register itself has where something was added to it."""
     if not isinstance(e, loops.Load) or e.buffer.space != "private":
         return e
     place = next((n for n in reversed(range(len(before))) if _stores(before[n], e)), None)

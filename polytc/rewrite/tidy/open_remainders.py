@@ -23,7 +23,8 @@ PIECES = 6
 
 
 def choose(program: pr.Program) -> pr.Program:
-    """The program without remainders by sizes that stay open. Raises Undecided for one that may wrap around often."""
+    """The program without remainders by sizes that stay open in subscripts and conditions. Raises Undecided for one that may
+    wrap around often."""
     return replace(program, statements=tuple(map(_statement, program.statements)))
 
 
@@ -32,6 +33,10 @@ def _statement(s: pr.Statement) -> pr.Statement:
         return pr.map_expr(e, lambda x: _chosen(s, x))
 
     found = replace(s, subscripts=tuple(map(plain, s.subscripts)), value=plain(s.value), where=tuple(map(plain, s.where)))
+    for place in (*found.subscripts, *(sub for r in pr.reads(found) for sub in r.subscripts), *found.where):
+        left = next((e for e in pr.walk(place) if _is_open(e)), None)
+        if left is not None:
+            raise Undecided(f"{pr.format_expr(left)} has more than {PIECES} pieces")
     if found == s:
         return s
     for subscripts in (found.subscripts, *(r.subscripts for r in pr.reads(found))):
@@ -41,21 +46,28 @@ def _statement(s: pr.Statement) -> pr.Statement:
 
 
 def _chosen(s: pr.Statement, e: pr.Expr) -> pr.Expr:
-    """The value of a remainder by an open size, by how often it wraps around; other expressions as they are."""
-    match e:
-        case pr.Binary(op="%", b=pr.Const(value=Size() as size)) if e.dtype == I64:
-            form = linear(e.a)
-        case _:
-            return e
+    """The value of a remainder by an open size, by how often it wraps around; other expressions, and what wraps around often,
+    as they are."""
+    if not _is_open(e):
+        return e
+    assert isinstance(e, pr.Binary)
+    assert isinstance(e.b, pr.Const)
+    form, size = linear(e.a), e.b.value
     turns = _turns(s, form, size) if form is not None else None
     if form is None or turns is None:
-        raise Undecided(f"{pr.format_expr(e)} has more than {PIECES} pieces")
+        return e
     first, last = turns
     result = expression(add(form, Affine(last * size), -1))
     for turn in reversed(range(first, last)):
         inside = pr.Binary("<", expression(form), pr.Const((turn + 1) * size, I64), BOOL)
         result = pr.Select(inside, expression(add(form, Affine(turn * size), -1)), result, I64)
     return result
+
+
+def _is_open(e: pr.Expr) -> bool:
+    """Is it a remainder by a size that stays open?"""
+    return (isinstance(e, pr.Binary) and e.op == "%" and e.dtype == I64
+            and isinstance(e.b, pr.Const) and isinstance(e.b.value, Size))
 
 
 def _turns(s: pr.Statement, form: Linear, size: int) -> tuple[int, int] | None:

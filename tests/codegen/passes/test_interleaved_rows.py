@@ -131,3 +131,11 @@ def test_registers_that_sum_up_are_stored_as_they_are(threads: int) -> None:
     polytc.compile("def f(inout f64[64,2] B, f64[64] Y) { B[i,1] = B[i,1]; B[i,0] = max(2*Y[8] - B[i,0] - 2*Y[i], 2*Y[8]) }",
                    threads=threads)(B=b, Y=y)
     np.testing.assert_array_equal(b, wanted)
+
+
+@pytest.mark.parametrize("m", [4, 8, 16])
+@pytest.mark.parametrize("k", [1, 4, 8])
+def test_a_register_that_was_added_to_is_not_made_again(m: int, k: int) -> None:
+    """The last term of the second column came twice: its register was stored as the sum that had just been put into it."""
+    A, B = (np.random.default_rng(n).integers(-3, 4, shape).astype("f4") for n, shape in enumerate([(m, k), (k, 2)]))
+    np.testing.assert_array_equal(polytc.run("C[i,j] += A[i,k] * B[k,j]", A=A, B=B), A @ B)

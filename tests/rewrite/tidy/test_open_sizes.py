@@ -185,8 +185,24 @@ def right_at_all_sizes(case: Case, target: Any, threads: int, monkeypatch: pytes
 
 
 def test_a_remainder_that_wraps_around_often_is_refused() -> None:
-    with pytest.raises(polytc.PolytcError, match="E412"):
+    with pytest.raises(polytc.PolytcError, match=r"(?s)E412.*\(i \+ 9\) % n has more than 6 pieces"):
         polytc.compile("def f(f32[n] X) -> (Y) { Y[i] = X[(i+9)%n] where i in 0:n }", symbolic=True)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 64])
+def test_a_remainder_may_divide_by_another_size_than_the_extent(n: int) -> None:
+    """The proof that all accesses are inside is about the sizes at which those of the text are, remainders included."""
+    op = polytc.compile("def f(f32[n] Z, f32[m] X) -> (f32[n] Y) { Y[i] = Z[i] + X[(i+1)%n] where i in 0:n }", symbolic=True)
+    Z, X = np.ones(n, "f4"), np.arange(n + 3, dtype="f4")
+    np.testing.assert_array_equal(op(Z=Z, X=X), 1 + np.roll(X[:n], -1))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 64])
+def test_values_may_wrap_around_often(n: int) -> None:
+    """They stay remainders, and those in subscripts become choices all the same."""
+    op = polytc.compile("def f(f32[n] X) -> (Y) { Y[i] = X[(i+1)%n] * ((9*i)%n) where i in 0:n }", symbolic=True)
+    X = np.arange(n, dtype="f4") + 1
+    np.testing.assert_array_equal(op(X=X), np.roll(X, -1) * (9 * np.arange(n) % n))
 
 
 def test_a_guard_that_may_act_keeps_no_other_one() -> None:
