@@ -40,11 +40,10 @@ class Buffer(Node):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements to step in each dimension."""
-        out, step = [], 1
-        for extent in reversed(self.shape):
-            out.append(step)
-            step *= extent
+        """Elements to step in each dimension. Raises Undecided where that is a product of two open sizes."""
+        out = [1] * bool(self.shape)
+        for extent in reversed(self.shape[1:]):
+            out.append(out[-1] * extent)
         return tuple(reversed(out))
 
     @property

@@ -68,8 +68,8 @@ def conjuncts(conditions: Iterable[pr.Expr]) -> list[pr.Expr]:
 
 
 def speculable(program: pr.Program, s: pr.Statement) -> bool:
-    """May the value be computed and stored at points of the box that the conditions leave out, where nobody looks at it? It reads
-    and writes what is inside of its tensors there, and divides by no integer that could be 0."""
+    """May the value be computed and stored at points of the box that the conditions leave out, where nobody looks at it? It
+    reads and writes what is inside of its tensors there, and divides by no integer that could be 0."""
     return (_inside(program.tensor(s.target), s.subscripts, s)
             and all(r.default is not None or _inside(program.tensor(r.tensor), r.subscripts, s) for r in pr.reads(s))
             and not any(isinstance(e, pr.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int

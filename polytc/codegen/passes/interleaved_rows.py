@@ -27,6 +27,7 @@ from polytc.codegen.passes import simplify
 from polytc.codegen.passes.vector_statements import broadcast
 from polytc.machine import Machine
 from polytc.program.scalars import BOOL
+from polytc.program.sizes import Size
 
 PARTS = 2
 """Elements of a row, as many as a shuffle has operands."""
@@ -137,12 +138,20 @@ def _loads(s: loops.Stmt) -> Iterator[loops.Load]:
 
 def _apart(store: loops.Store, access: loops.Store | loops.Load) -> bool:
     """Do a store and an access certainly touch different elements?"""
-    if store.buffer.name != access.buffer.name:
+    if store.buffer.name != access.buffer.name or _other_half(store, access):
         return True
+    if sum(isinstance(n, Size) for n in store.buffer.shape[1:]) > 1:
+        return False  # strides of which there is no linear formula
     a, b = addresses.flatten(store.buffer, store.indices), addresses.flatten(access.buffer, access.indices)
     if a is None or b is None or a.terms != b.terms:
         return False
     return {a.constant + lane for lane in a.lanes or (0,)}.isdisjoint(b.constant + lane for lane in b.lanes or (0,))
+
+
+def _other_half(a: loops.Store | loops.Load, b: loops.Store | loops.Load) -> bool:
+    """Do they touch different places of rows?"""
+    places = [x.indices[-1].value if x.indices and isinstance(x.indices[-1], loops.Const) else None for x in (a, b)]
+    return None not in places and places[0] != places[1] and len(a.indices) == len(b.indices)
 
 
 def _joined(a: loops.Store, b: loops.Store) -> loops.Store:

@@ -115,10 +115,18 @@ def _divisible(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrid
     """May partial results stand in for the terms of a reduction?"""
     if s.op is None or s.bounds or any(r.default is not None for r in pr.reads(s)):
         return False
-    if s.where and (program.sizes or not speculable(program, s)):
+    if s.where and (program.sizes or not speculable(program, s) or _of_matrices(s)):
         return False
     plain = coincident_indices(s)
     return all(accesses[0].stride(r.index) == 0 for r in s.ranges if r.index not in plain)
+
+
+def _of_matrices(s: pr.Statement) -> bool:
+    """Is it a product in which each operand has an index of the result that another one has not, so that tiles are of rows and
+    columns?"""
+    plain = coincident_indices(s)
+    own = [{i for i in plain if pr.Index(i) in pr.walk(r)} for r in pr.reads(s)]
+    return is_contraction(s) and any(a - b and b - a for a in own for b in own)
 
 
 def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
