@@ -12,6 +12,7 @@ iterations. A 'reduce' loop keeps a partial result in each lane, and combines th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -23,6 +24,7 @@ from polytc.codegen.passes.vector_statements import Chunk, broadcast, vector_exp
 from polytc.machine import Machine
 from polytc.program.names import fresh
 from polytc.program.scalars import I64, identity
+from polytc.program.sizes import Size
 
 _ROW = loops.Var("row")
 
@@ -98,8 +100,9 @@ def _plus(e: loops.Expr, number: int) -> loops.Expr:
 
 # ---- reductions
 
-def partial_results(s: loops.For, facts: Facts, lanes: int, masks: bool) -> loops.Stmt:
-    """A 'reduce' loop with vectors of partial results; the rest is masked, or sequential."""
+def partial_results(s: loops.For, facts: Facts, lanes: int, masks: bool, known: dict[str, simplify.Interval]) -> loops.Stmt:
+    """A 'reduce' loop with vectors of partial results; the rest is masked, or sequential. known: values of the loops around it:
+    a row of which no condition holds may have no element in the target."""
     store, conds = s.body, list[loops.Expr]()
     while isinstance(store, loops.If) and store.orelse is None:
         conds.append(store.cond)
@@ -121,11 +124,25 @@ def partial_results(s: loops.For, facts: Facts, lanes: int, masks: bool) -> loop
     if masks:
         parts.append(_masked_sum(s, start, lanes, partial, op, term))
     total = _tree(op, [_get(partial, n) for n in range(SIDE_BY_SIDE)])
-    parts.append(replace(store, value=combine(op, old, loops.Reduce(op, total, dtype))))
+    result = replace(store, value=combine(op, old, loops.Reduce(op, total, dtype)))
+    tests = _tests_inside(store, known) if conds else []
+    parts.append(loops.If(functools.reduce(functools.partial(loops.binary, "&&"), tests), result) if tests else result)
     whole: loops.Stmt = loops.Alloc(partial, loops.block(*parts))
     if not masks:
         whole = loops.block(whole, replace(s, lower=start, kind="sequential"))
     return loops.If(simplify.expr(loops.binary("<", s.lower, s.upper), {}), whole)
+
+
+def _tests_inside(store: loops.Store, known: dict[str, simplify.Interval]) -> list[loops.Expr]:
+    """Tests that an element of fixed extents exists, as far as its indices may be beyond the ends."""
+    found = list[loops.Expr]()
+    for index, extent in zip(store.indices, store.buffer.shape, strict=True):
+        low, high = simplify.interval(index, known)
+        if low is not None and low < 0:
+            found.append(loops.binary(">=", index, loops.const(0)))
+        if high is not None and not isinstance(extent, Size) and high >= extent:
+            found.append(loops.binary("<", index, loops.const(extent)))
+    return found
 
 
 def _summed(s: loops.For, start: loops.Expr, lanes: int, count: int, partial: loops.Buffer, op: str, term: loops.Expr

@@ -101,7 +101,7 @@ def _runs(pieces: list[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]
 def _unknown(s: loops.For, facts: Facts, known: dict[str, simplify.Interval], lanes: int, masks: bool) -> loops.Stmt:
     """A vector or 'reduce' loop of any bounds."""
     if s.kind == "reduce":
-        return strip_mining.partial_results(s, facts, lanes, masks)
+        return strip_mining.partial_results(s, facts, lanes, masks, known)
     low, high = simplify.values(s, known)
     small = s.step == 1 and low is not None and high is not None and high - low < COVER * lanes
     safe = clamp_shared_loads(s, known) if masks and small else s

@@ -170,3 +170,14 @@ def any_domain(conditions: Conditions, sizes: tuple[int, int, int], machine: str
     except CompileError:                                              # an empty domain, say
         return
     np.testing.assert_allclose(run(text, MACHINES[machine], target, arrays), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interp"])
+@pytest.mark.parametrize("n", [5, 40, 77])
+def test_a_row_without_terms_has_no_element(n: int, target: str) -> None:
+    """Row 1 of the loop has no term, and the result begins with row 2: interp refuses what lies outside."""
+    x = np.random.default_rng(0).integers(-9, 9, (n, n)).astype(np.float32)
+    i, k = np.indices((n, n))
+    expected = np.where((k < i) & ((i + k) % 3 != 1), x, 0).sum(1)[2:]
+    op = polytc.compile("S[i] += X[i,k] where k <= i - 1, (i + k) % 3 != 1", target=target)
+    np.testing.assert_array_equal(op(x), expected)
