@@ -46,8 +46,8 @@ def _factors(threads: int) -> Iterator[Row]:
 
 
 def _plain(threads: int) -> Iterator[Row]:
-    for m, n, k in ((384, 384, 384), (300, 211, 417), (1, 3001, 3001), (4, 2000, 2000), (8, 4096, 4096), (16, 3000, 3000),
-                    (64, 1000, 1000)):
+    for m, n, k in ((384, 384, 384), (300, 211, 417), (300, 417, 211), (96, 320, 256), (1, 3001, 3001), (4, 2000, 2000),
+                    (8, 4096, 4096), (16, 3000, 3000), (64, 1000, 1000)):  # rows, columns, terms
         a, b = floats(m, k), floats(k, n, seed=1)
         product = polytc.compile("C[i,j] += A[i,k]*B[k,j]", threads=threads)
         yield Row(f"matmul {m}x{n}x{k}", partial(product, a, b), {"numpy": partial(np.matmul, a, b)}, 1.0)
