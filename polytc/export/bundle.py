@@ -22,8 +22,9 @@ from polytc.graph.plan import Array, Call, Plan
 from polytc.graph.planning.memory import Life
 from polytc.graph.running.instance import Progress, lifetimes
 from polytc.options import NONE, Licence, check_unchecked
-from polytc.poly import isl
+from polytc.poly import in_bounds, isl
 from polytc.program import extents
+from polytc.program.affine import Linear
 from polytc.program.extents import Extent
 from polytc.program.program import Program
 from polytc.program.scalars import DType
@@ -102,7 +103,8 @@ class Copy:
 @dataclass(frozen=True)
 class Bundle:
     """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
-    sizes: C identifiers of those that are not."""
+    sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
+    everything stays inside of its array."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -112,6 +114,7 @@ class Bundle:
     copies: tuple[Copy, ...]
     lives: tuple[Life, ...]
     sizes: tuple[str, ...] = ()
+    limits: tuple[Linear, ...] = ()
 
     @property
     def starving(self) -> tuple[Starving, ...]:
@@ -136,7 +139,7 @@ def of_program(program: Program, target: Target, name: str = "") -> Bundle:
     places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
     unit = Unit(lowered, program.name)
     return Bundle(own_name, arguments, (), (unit,), (Step(0, places),), (), lives,
-                  tuple(named[len(arguments):]))
+                  tuple(named[len(arguments):]), in_bounds.size_limits(program))
 
 
 def of_plan(plan: Plan, target: Target, name: str = "", *, licence: Licence = NONE, progress: Progress | None = None

@@ -94,7 +94,8 @@ def measure(folder: Folder) -> str:
     b = folder.bundle
     extents = [*(bytes_of(a.type.shape, a.type.dtype) for a in b.arguments), *folder.buffers]
     found = ", ".join(formula.in_c(n, values(b)) for n in extents) or "0"
-    none = " || ".join(f"{n} < 1 || {n} > INT64_C({_LARGEST_SIZE})" for n in b.sizes)
+    none = " || ".join([*(f"{n} < 1 || {n} > INT64_C({_LARGEST_SIZE})" for n in b.sizes),
+                        *formula.not_allowed(b.limits, values(b))])
     return rendered(templates.MEASURE, SIZES=parameters(b), BYTES=found, MEASURED=measured(folder),
                     NONE=f"    if ({none}) return 1;\n" if none else "")
 

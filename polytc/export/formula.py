@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from polytc.program.affine import Atom, QuasiAffine, Quotient, Remainder
+from polytc.program.affine import Atom, Linear, QuasiAffine, Quotient, Remainder
 from polytc.program.extents import Extent, Product
 from polytc.program.sizes import Size
 
@@ -19,6 +19,16 @@ def row(n: Extent) -> int | str:
 def rows(extents: Sequence[Extent]) -> list[int | str]:
     """See `row`."""
     return [row(n) for n in extents]
+
+
+def limit(form: Linear) -> int | str:
+    """What is at least 0 for sizes that are allowed, in Python."""
+    return row(Size.of(0, form))
+
+
+def not_allowed(forms: Sequence[Linear], values: dict[str, str]) -> list[str]:
+    """Conditions in C, each of which sizes that are not allowed may fulfil."""
+    return [f"{_affine(form, values)} < 0" for form in forms]
 
 
 def in_c(n: Extent, values: dict[str, str]) -> str:

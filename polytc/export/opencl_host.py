@@ -55,7 +55,8 @@ def code(folder: Folder) -> str:
               table("char", "written", [str(int(a.role != "input")) for a in b.arguments])]
     counts = {"ARGUMENTS": b.arguments, "WEIGHTS": b.weights, "BUFFERS": folder.buffers, "LAUNCHES": folder.tasks,
               "COPIES": b.copies, "SIZES": b.sizes}
-    resize = rendered(templates.RESIZE, NAME=b.name, INTS=_ints(b), GIVEN=", ".join(b.sizes), LARGEST=LARGEST_OPEN)
+    resize = rendered(templates.RESIZE, NAME=b.name, INTS=_ints(b), GIVEN=", ".join(b.sizes), LARGEST=LARGEST_OPEN,
+                      LIMITS=_refused_sizes(b) if b.sizes else "")
     tables += [table("size_t", "element_bytes", _elements(b))] if b.sizes else _measures(folder)
     looped = opencl_repeats.has_loops(folder)
     run = opencl_repeats.run(folder, _values(b))
@@ -103,6 +104,12 @@ def _measures(folder: Folder) -> list[str]:
     return [table("size_t", "grids", grids, "{0, 0, 0}").replace("grids[]", "grids[][3]"),
             table("size_t", "argument_bytes", arguments),
             table("size_t", "buffer_bytes", [f"{n}u" for n in folder.buffers])]
+
+
+def _refused_sizes(b: Bundle) -> str:
+    """The test that sizes leave every access inside of its array."""
+    found = formula.not_allowed(b.limits, {n: f"(int64_t)sizes[{k}]" for k, n in enumerate(b.units[0].lowered.program.sizes)})
+    return f"    if ({' || '.join(found)}) return CL_INVALID_VALUE;\n" if found else ""
 
 
 def _elements(b: Bundle) -> list[str]:

@@ -381,7 +381,7 @@ cl_int @NAME@_resize(@NAME@ *self, @INTS@)
     self->ready = 0;
     for (k = 0; k < SIZES; k++)
         if (sizes[k] < 1) return CL_INVALID_VALUE;
-    memcpy(self->sizes, sizes, sizeof sizes);
+@LIMITS@    memcpy(self->sizes, sizes, sizeof sizes);
     measure(self);
     for (k = 0; k < ARGUMENTS + BUFFERS; k++) {
         size_t bytes = k < ARGUMENTS ? self->argument_bytes[k] : self->buffer_bytes[k - ARGUMENTS];

@@ -61,6 +61,10 @@ class Program:
             raise ValueError("the sizes, each at least 1, are " + ", ".join(self.about["sizes"]))
         if not self._buffers or sizes != self._sizes:
             self._sizes = dict(sizes)
+            if min(map(self._number, self.about.get("limits", ())), default=0) < 0:
+                self._sizes = {}
+                raise ValueError("at these sizes something lies beyond the end of an array: at least 0 are to be "
+                                 + ", ".join(self.about["limits"]))
             self._check_elements()
             self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self.about["buffers"]]
 

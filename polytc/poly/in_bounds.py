@@ -11,14 +11,15 @@ looks at the program of each call, refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import islpy
 
 from polytc.poly import isl
 from polytc.program import program as pr
-from polytc.program.affine import affine, interval
+from polytc.program.affine import Linear, affine, interval
+from polytc.program.linear import collected
 from polytc.program.sizes import Undecided
 
 
@@ -82,6 +83,34 @@ def sizes_inside(program: pr.Program, operations: int = isl.BUDGET) -> str:
         return isl.bounded(ctx, operations, allowed) if program.sizes else ""
     except isl.QuotaExceeded:
         return ""
+
+
+def size_limits(program: pr.Program) -> tuple[Linear, ...]:
+    """Forms of the open sizes, which are at least 1, that are at least 0 wherever all accesses of a program stay inside. What
+    no such forms say, as of sets with holes, is left out.
+
+        C[i] = A[i] where i in 2:5, A of M   ->   M - 5
+    """
+    inside = sizes_inside(program)
+    if not inside:
+        return ()
+    ctx = isl.new_context()
+    known = islpy.Set.read_from_str(ctx, f"{isl.parameters(program)}{{ : {isl.facts(program)} }}")
+    allowed = islpy.Set.read_from_str(ctx, inside).gist(known)
+    names = {isl.name(n): n for n in program.sizes}
+    return tuple(form for c in allowed.simple_hull().get_constraints() for form in _forms(c, names))
+
+
+def _forms(c: islpy.Constraint, names: Mapping[str, str]) -> Iterator[Linear]:
+    """What a constraint on sizes makes at least 0; nothing if it has divisions."""
+    if c.dim(islpy.dim_type.div):
+        return
+    found = {c.get_dim_name(islpy.dim_type.param, k): c.get_coefficient_val(islpy.dim_type.param, k).to_python()
+             for k in range(c.dim(islpy.dim_type.param))}
+    terms, constant = [(names[n], k) for n, k in found.items()], c.get_constant_val().to_python()
+    yield collected(terms, constant)
+    if c.is_equality():
+        yield collected([(n, -k) for n, k in terms], -constant)
 
 
 def _accesses(program: pr.Program, s: pr.Statement) -> Iterator[_Access]:

@@ -75,6 +75,17 @@ def test_the_c_host_refuses_sizes(for_cpus) -> None:
     host.host_release(self)
 
 
+def test_the_c_host_refuses_sizes_at_which_arrays_end_too_early(for_cpus) -> None:
+    host = for_cpus("C[i] = A[i + 2] + B[2*i] where i in 0:5", A=("m",), B=("n",))
+    a = np.arange(64, dtype=np.float32)
+    self = ctypes.c_void_p(host.host_create(None))
+    for given, allowed in (((7, 9), True), ((6, 9), False), ((7, 8), False), ((30, 8), False), ((30, 20), True)):
+        a[40:] = -1
+        assert host.host_run(self, *sizes(*given), at(a), at(a), at(a, 160)) == (0 if allowed else 2), given
+        np.testing.assert_array_equal(a[40:45], a[2:7] + a[0:10:2] if allowed else -1)
+    host.host_release(self)
+
+
 @pytest.mark.parametrize(("text", "offsets", "code"), [
     ("B[i] = A[i] + 1", (0, 32), 0), ("B[i] = A[i] + 1", (0, 0), 3), ("B[i] = A[i] + 1", (0, 28), 3),
     ("B[i] = A[i] + 1", (28, 0), 3),

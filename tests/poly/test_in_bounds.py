@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from polytc import api, compiler, errors, stages
+from polytc.export import formula
 from polytc.lang import build
 from polytc.poly import in_bounds
 from polytc.program import program as pr
@@ -100,6 +101,17 @@ def test_a_program_that_errs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     for target in ("cpu", "opencl", "c", "interp"):
         with pytest.raises(errors.TargetError, match=r"E523: S1 of program writes dimension 0 of C at i, (?s:.)*8.*leaves 0:8"):
             compiler.lower_program(program, target)
+
+
+@pytest.mark.parametrize(("text", "typical", "limits"), [
+    ("def f(f32[M] A) -> (C) { C[i] = A[i] where i in 2:5 }", {"M": 50}, ["M - 5"]),
+    ("def f(f32[n] A, f32[m] B) -> (C) { C[i] = A[i] + B[i + 1] where i in 0:n }", {"n": 50, "m": 90}, ["m - n - 1"]),
+    ("def f(f32[n] A) -> (C) { C[i] = A[i]*2 }", {"n": 50}, []),
+])
+def test_what_sizes_are_allowed(text: str, typical: dict[str, int], limits: list[str]) -> None:
+    program = with_open_sizes(text, typical)
+    assert sorted(str(formula.limit(form)) for form in in_bounds.size_limits(program)) == limits
+    assert in_bounds.size_limits(build("C[i] = A[i]*2", {"A": (9,)})) == ()
 
 
 def test_remainders_by_open_sizes_have_no_proof_until_they_are_choices() -> None:
