@@ -35,10 +35,9 @@ from polytc.poly import scop as polyhedra
 from polytc.program.program import Program, format_statement
 from polytc.program.sizes import Undecided
 from polytc.rewrite import long_sums, pipeline, record, table
-from polytc.rewrite.complex_numbers.statements import as_real
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.pipeline import Record
-from polytc.rewrite.tidy import hoist, open_remainders
+from polytc.rewrite.tidy import hoist
 from polytc.runtime import packages, sized, waiting
 from polytc.runtime.pending import Pending
 from polytc.schedule import automatic, tree
@@ -127,7 +126,7 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     _stage("program", program.name, {}, lambda: program)
     try:
         made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, request, given))
-        made = _stage("bounds", program.name, seconds, lambda: _bounded(as_real(program), made))
+        made = _stage("bounds", program.name, seconds, lambda: _bounded(pipeline.as_written(program), made))
         before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
         if before is not None and early is not None:
             early(before)
@@ -136,11 +135,11 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
             record.check_used(given, [x.schedule for x in (before, lowered) if x is not None])
         return replace(lowered, asked=schedule, steps=made.steps)
     except Undecided as e:
-        raise _cannot_stay_open(program, to, e) from None
+        raise cannot_stay_open(program, f"on {to.name!r}", e) from None
 
 
-def _cannot_stay_open(program: Program, to: Target, size: Undecided) -> errors.PolytcError:
-    return errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {size}",
+def cannot_stay_open(program: Program, where: str, size: Undecided) -> errors.PolytcError:
+    return errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open {where}: {size}",
                        notes=["without names of sizes a kernel is made for each combination of shapes"])
 
 
@@ -150,7 +149,7 @@ def alternatives(program: Program, target_name: str | Target, so_far: decisions.
     to, asking = target(target_name), replace(so_far, asks=True)
     before = list[decisions.Entry]()
     try:
-        made = _bounded(as_real(program), _scheduled_program(program, to.machine, None, asking))
+        made = _bounded(pipeline.as_written(program), _scheduled_program(program, to.machine, None, asking))
         before += [e for s in made.steps for e in s.entries]
         for part in (made.once, made.program):
             before += _decided(part, to.machine, asking) if part is not None else ()
@@ -159,7 +158,7 @@ def alternatives(program: Program, target_name: str | Target, so_far: decisions.
         each = frozenset(schedule_decisions.KINDS)
         yield from (decisions.completed(so_far, tuple(before), way, each) for way in found.ways)
     except Undecided as e:
-        raise _cannot_stay_open(program, to, e) from None
+        raise cannot_stay_open(program, f"on {to.name!r}", e) from None
 
 
 def _decided(rewritten: Program, machine: Machine, given: decisions.Record) -> tuple[decisions.Entry, ...]:
@@ -183,7 +182,6 @@ def _check_budget(scop: polyhedra.Scop, dependences: deps.Dependences) -> None:
 def _bounded(program: Program, made: Rewritten) -> Rewritten:
     """What is made of a program, all of whose accesses are proved to stay in their tensors. Where a rewrite errs, what was
     written runs in its order. Raises TargetError E523 if there is no proof for that either."""
-    program = open_remainders.choose(program) if program.sizes else program
     sizes = in_bounds.sizes_inside(program)
     out = in_bounds.first_out_of_bounds(made.program, made.once, sizes)
     assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{made}"
@@ -360,10 +358,10 @@ def described(of: Lowered) -> dict[str, str]:
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None, by: decisions.Record | None) -> Rewritten:
     """What the schedule is for: the program as written if the request is for that one. by: decisions of the rewrites."""
     if schedule == "program":
-        return Rewritten(None, as_real(program), schedule)
+        return Rewritten(None, pipeline.as_written(program), schedule)
     given = saved.read(schedule) if schedule not in REQUESTS and schedule is not None else None
     if given is not None and given.written:
-        return Rewritten(None, listed.applied(as_real(program), given.changes), given.tree)
+        return Rewritten(None, listed.applied(pipeline.as_written(program), given.changes), given.tree)
     schedule = given.tree if given is not None else schedule
 
     def watched(name: str, compute: Callable[[], Program]) -> Program:
@@ -372,7 +370,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None,
     once = hoist.prologue(steps[-1].before, steps[-1].decision) if steps[-1].decision is not None else None
     if schedule in REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
         return Rewritten(once, made, schedule, steps)
-    return Rewritten(None, as_real(program), schedule)
+    return Rewritten(None, pipeline.as_written(program), schedule)
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],

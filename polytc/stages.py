@@ -34,7 +34,8 @@ from polytc.op import Op
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.program.program import Program
-from polytc.rewrite.complex_numbers.statements import as_real
+from polytc.program.sizes import Undecided
+from polytc.rewrite.pipeline import as_written
 from polytc.rewrite.record import check as check_steps
 from polytc.rewrite.unwritten_elements import check_memory
 from polytc.runtime.arrays import argument_error
@@ -110,7 +111,11 @@ def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtyp
         built = program.written(shapes, dtypes)
     else:
         built = build(program, shapes, dtypes, attrs, scalars, entry, typical=typical)
-    return replace(recipe.start(as_real(built), exact), machine_of=_machine)
+    try:
+        plain = as_written(built)
+    except Undecided as e:
+        raise compiler.cannot_stay_open(built, "in a schedule", e) from None
+    return replace(recipe.start(plain, exact), machine_of=_machine)
 
 
 def _machine(target: str | Target) -> Machine:

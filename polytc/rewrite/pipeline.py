@@ -12,10 +12,18 @@ from polytc.program.names import indices_beside_sizes
 from polytc.program.program import Program
 from polytc.program.sizes import Undecided
 from polytc.rewrite.changes import changes
+from polytc.rewrite.complex_numbers.statements import as_real
 from polytc.rewrite.step import Decision, Reason, Step
+from polytc.rewrite.tidy import open_remainders
 
 Watch = Callable[[str, Callable[[], Program]], Program]
 """Runs a step of that name: where it is timed, dumped and checked."""
+
+
+def as_written(program: Program) -> Program:
+    """The program as it is without the steps: complex numbers in parts, remainders by open sizes as choices, which all that
+    follows takes for granted. Raises Undecided for a remainder that may wrap around often."""
+    return open_remainders.choose(as_real(program))
 
 
 @dataclass(frozen=True)

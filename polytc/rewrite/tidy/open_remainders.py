@@ -25,6 +25,8 @@ PIECES = 6
 def choose(program: pr.Program) -> pr.Program:
     """The program without remainders by sizes that stay open in subscripts and conditions. Raises Undecided for one that may
     wrap around often."""
+    if not program.sizes:
+        return program
     return replace(program, statements=tuple(map(_statement, program.statements)))
 
 

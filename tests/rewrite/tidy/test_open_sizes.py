@@ -244,3 +244,14 @@ def test_rows_of_open_length_are_not_filled_by_a_product_of_an_index_and_a_size(
     made = coalesce.coalesce(program)
     sums = [linear(sub) for s in made.statements for sub in s.subscripts]
     assert not any(isinstance(c, Size) for form in sums if form is not None for _, c in form.terms)
+
+
+def test_schedules_by_hand_of_remainders() -> None:
+    text, shapes = "def f(f32[n] X) -> (Y) { Y[i] = X[(i+1)%n]*2 where i in 0:n }", {"X": ("n",)}
+    for schedule in ("program", polytc.schedule(text, shapes=shapes).split("S1", "i", 8)):
+        op = polytc.compile(text, shapes=shapes, schedule=schedule)
+        for n in (1, 5, 100):
+            x = np.arange(n, dtype=np.float32)
+            np.testing.assert_array_equal(op(x), 2 * np.roll(x, -1))
+    with pytest.raises(polytc.CompileError, match=r"E412: .*cannot stay open in a schedule: \(i \+ 9\) % n"):
+        polytc.schedule(text.replace("+1", "+9"), shapes=shapes)
