@@ -126,7 +126,7 @@ def numbers(program: compiler.Program) -> dict[str, np.ndarray]:
     (HEAD + "transposed_copies: all", "E710", "the step is left out, as it has no `for` loops"),
     (HEAD + "long_sums: none", "E710", "the step is always done"),
     (HEAD + "tile: none", "E710", "`none` says nothing of a schedule"),
-    (HEAD + "tile S1: rows=i,j sizes=1,1 order=i,j", "E710", "`tile` lines are about S1_init"),
+    (HEAD + "tile S1: rows=i,j sizes=1,1 order=i,j", "E710", "`tile` lines are about "),
     (HEAD + "tile S1_init: rows=j,i sizes=1,1 order=i,j", "E710", "the shared loops are i, j, not j, i"),
     (HEAD + "tile S1_init: rows=i,j sizes=1,200 order=i,j", "E710", "the shared loops are i, j, of 130, 150 iterations"),
     (HEAD + "tile S1_init: rows=i,j sizes=1,1 order=i,i", "E710", "`order` names each once"),

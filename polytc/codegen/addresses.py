@@ -125,6 +125,17 @@ def _divide(op: str, a: Address, divisor: int) -> Address:
     return Address(offset, (), tuple((a.constant + lane) % divisor - offset for lane in a.lanes))
 
 
+def pairs(kernel: loops.Kernel) -> frozenset[str]:
+    """Buffers of rows of two elements, both of which the kernel loads: they lie in memory. Of an array in strides, whose rows
+    end where its owner wants, it loads one (program.strided_inputs)."""
+    if not any(b.shape and b.shape[-1] == 2 for b in kernel.args):
+        return frozenset()
+    loads = [e for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s) for e in traverse.walk_expr(top)
+             if isinstance(e, loops.Load) and e.indices and e.buffer.shape[-1] == 2]
+    found = {(e.buffer.name, e.indices[-1].value) for e in loads if isinstance(e.indices[-1], loops.Const)}
+    return frozenset(name for name, place in found if place == 0 and (name, 1) in found)
+
+
 @functools.lru_cache(maxsize=1 << 12)  # copies of a statement ask the same
 def flatten(buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> Address | None:
     """The element offset of buffer[indices], None if a lane pattern is unknown."""

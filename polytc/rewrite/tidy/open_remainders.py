@@ -36,13 +36,13 @@ def _statement(s: pr.Statement) -> pr.Statement:
 
     found = replace(s, subscripts=tuple(map(plain, s.subscripts)), value=plain(s.value), where=tuple(map(plain, s.where)))
     for place in (*found.subscripts, *(sub for r in pr.reads(found) for sub in r.subscripts), *found.where):
-        left = next((e for e in pr.walk(place) if _is_open(e)), None)
+        left = next((e for e in pr.walk(place) if _is_open(e) and not _of_memory(e)), None)
         if left is not None:
             raise Undecided(f"{pr.format_expr(left)} has more than {PIECES} pieces")
     if found == s:
         return s
     for subscripts in (found.subscripts, *(r.subscripts for r in pr.reads(found))):
-        if any(affine(sub) is None and not any(isinstance(e, pr.Read) for e in pr.walk(sub)) for sub in subscripts):
+        if any(not _of_memory(sub) and affine(sub) is None for sub in subscripts):
             raise Undecided("a subscript has too many pieces")
     return found
 
@@ -70,6 +70,11 @@ def _is_open(e: pr.Expr) -> bool:
     """Is it a remainder by a size that stays open?"""
     return (isinstance(e, pr.Binary) and e.op == "%" and e.dtype == I64
             and isinstance(e.b, pr.Const) and isinstance(e.b.value, Size))
+
+
+def _of_memory(e: pr.Expr) -> bool:
+    """Does memory decide it? Then it is no matter of sets."""
+    return any(isinstance(x, pr.Read) for x in pr.walk(e))
 
 
 def _turns(s: pr.Statement, form: Linear, size: int) -> tuple[int, int] | None:

@@ -346,15 +346,13 @@ def _load_at(body: Body, e: loops.Load, form: addresses.Address | None) -> ir.Va
     if form is None:
         return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes, active), mask, active)
     return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane, active), mask,
-                               active, _beside(e))
+                               active, _beside(body, e))
 
 
-def _beside(e: loops.Load) -> tuple[int, int]:
+def _beside(body: Body, e: loops.Load) -> tuple[int, int]:
     """Elements before and behind the access that lie in the same rows of its buffer, where it takes one element of each."""
-    size, at = (e.buffer.shape[-1], e.indices[-1]) if len(e.indices) > 1 else (1, None)
-    if not isinstance(size, int) or not isinstance(at, loops.Const):
-        return 0, 0
-    return int(at.value), size - 1 - int(at.value)
+    at = e.indices[-1] if e.buffer.name in body.pairs else None
+    return (int(at.value), 1 - int(at.value)) if isinstance(at, loops.Const) else (0, 0)
 
 
 def _active(body: Body, indices: tuple[loops.Expr, ...]) -> memory.Active:

@@ -16,6 +16,7 @@ class Body:
     lie between. pointers: the buffers. scopes: addresses already computed, innermost block last. mask: lanes in which loads
     are allowed, None for all; there: conditions, alike in all lanes, without which loads are allowed in none.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
+    pairs: buffers whose rows of two elements may be read whole.
     """
 
     fn: ir.Function
@@ -30,6 +31,7 @@ class Body:
     there: frozenset[loops.Expr] = frozenset()
     loaded: dict[str, dict[tuple[addresses.Address, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
+    pairs: frozenset[str] = frozenset()
 
     def shared(self, key: object, make: Callable[[], ir.Value]) -> ir.Value:
         """What an enclosing scope has computed already, or a new value that this scope keeps."""

@@ -37,6 +37,7 @@ class Emission:
     machine: Machine
     kernel: loops.Kernel
     flags: str
+    pairs: frozenset[str] = frozenset()
     arena_bytes: int = 0
     bodies: int = 0
 
@@ -57,7 +58,7 @@ def emit_kernel(emission: Emission) -> ir.Function:
 
 def write(emission: Emission, fn: ir.Function, pointers: dict[str, ir.Value]) -> None:
     """The statements of a kernel at the end of a function. pointers: its buffers."""
-    body = Body(fn, emission.machine, emission.flags)
+    body = Body(fn, emission.machine, emission.flags, pairs=emission.pairs)
     body.pointers = pointers
     Writer(emission, body, 0, False).statement(emission.kernel.body)
 
@@ -342,7 +343,7 @@ class Writer:
 
     def _inside(self, fn: ir.Function, buffers: list[loops.Buffer], names: list[str]) -> Body:
         """The body of a function with the parameters of `_params`."""
-        body = Body(fn, self.emission.machine, self.emission.flags)
+        body = Body(fn, self.emission.machine, self.emission.flags, pairs=self.emission.pairs)
         body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in buffers}
         body.values = {n: ir.Value("i64", f"%in.{symbol(n)}") for n in names}
         body.bounds = {n: self.body.bounds.get(n, intervals.ANYTHING) for n in names}
