@@ -43,6 +43,7 @@ def test_rows_are_stored_whole(text: str, dtype: str, machine: Machine) -> None:
     assert strided(lowered(text, machine, Z=dtype, W=dtype)) == []
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize(("text", "wanted"), [
     ("Y[i] = Z[i]*W[i]", lambda z, w: z * w), ("Y[i] = Z[i]*conj(W[i]) + Z[i]", lambda z, w: z * w.conj() + z),

@@ -153,6 +153,7 @@ def test_steps_act(name: str) -> None:
         assert set(steps) <= acted
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_is_right_at_all_sizes(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
