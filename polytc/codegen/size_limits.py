@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from functools import reduce
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
@@ -17,6 +17,8 @@ from polytc.program.sizes import Size, Undecided, bounds, form_of
 
 Range: TypeAlias = tuple[int, int]
 """The smallest and the largest value of a variable, as numbers or formulas of sizes."""
+Pick: TypeAlias = Callable[[int, int], int]
+"""The smaller or the larger one of two numbers. Raises Undecided where sizes decide that."""
 
 
 def limits(e: loops.Expr, known: Mapping[str, Range]) -> Range:
@@ -69,45 +71,28 @@ def _larger(a: int, b: int) -> int:
     return a if a >= b else b
 
 
-def _some_smaller(a: int, b: int) -> int:
-    """The smaller one, or, where sizes decide that, one of the two, a number if there is one: both are above their minimum."""
+def _one_of(pick: Pick, a: int, b: int) -> int:
+    """The one that is picked, or, where sizes decide that, one of the two, a number if there is one: both are above their
+    minimum and below their maximum."""
     try:
-        return _smaller(a, b)
+        return pick(a, b)
     except Undecided:
         return b if isinstance(a, Size) else a
 
 
-def _some_larger(a: int, b: int) -> int:
-    """The same for the maximum, which both are below."""
+def _beyond_both(pick: Pick, end: int, a: int, b: int) -> int:
+    """The one that is picked, or, where sizes decide that, a number below both (end 0) or above them (end 1)."""
     try:
-        return _larger(a, b)
+        return pick(a, b)
     except Undecided:
-        return b if isinstance(a, Size) else a
-
-
-def _below_both(a: int, b: int) -> int:
-    """The smaller one, or, where sizes decide that, a number below both."""
-    try:
-        return _smaller(a, b)
-    except Undecided:
-        lows = [low for n in (a, b) if (low := bounds(form_of(n))[0]) is not None]
-        if len(lows) < 2:
+        ends = [n for n in (bounds(form_of(x))[end] for x in (a, b)) if n is not None]
+        if len(ends) < 2:
             raise
-        return min(lows)
+        return pick(*ends)
 
 
-def _above_both(a: int, b: int) -> int:
-    """The larger one, or, where sizes decide that, a number above both."""
-    try:
-        return _larger(a, b)
-    except Undecided:
-        highs = [high for n in (a, b) if (high := bounds(form_of(n))[1]) is not None]
-        if len(highs) < 2:
-            raise
-        return max(highs)
-
-
-_PICKS = {"min": (_below_both, _some_smaller), "max": (_some_larger, _above_both)}
+_below_both, _above_both = partial(_beyond_both, _smaller, 0), partial(_beyond_both, _larger, 1)
+_PICKS = {"min": (_below_both, partial(_one_of, _smaller)), "max": (partial(_one_of, _larger), _above_both)}
 
 
 def extent(e: loops.Expr) -> Extent | None:

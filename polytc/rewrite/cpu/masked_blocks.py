@@ -19,14 +19,15 @@ infinite, which 0 * NaN would carry on; and scores under a mask that is a large 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, lcm
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import collected, expression, linear
-from polytc.program.scalars import BOOL, I64
+from polytc.program.scalars import BOOL
+from polytc.rewrite.bounds import conjuncts, linear_bound
 from polytc.rewrite.cpu.block_bounds import GRANULE, Bounds, hull, without
 from polytc.schedule.facts.fusion_groups import is_contraction
 from polytc.schedule.facts.strides import panel_width
@@ -88,9 +89,9 @@ def _needed(e: pr.Expr) -> list[tuple[Linear, float]]:
     match e:
         case pr.Select():
             if _low(e.b):
-                return [*((f, _number(e.b)) for f in _conjuncts(e.cond)), *_needed(e.a)]
+                return [*((f, _number(e.b)) for f in _forms(e.cond)), *_needed(e.a)]
             if _low(e.a):
-                return [*((f, _number(e.a)) for f in _conjuncts(_negated(e.cond))), *_needed(e.b)]
+                return [*((f, _number(e.a)) for f in _forms(_negated(e.cond))), *_needed(e.b)]
             return []
         case pr.Binary(op="+"):
             return _needed(e.a) or _needed(e.b)
@@ -117,17 +118,9 @@ def _number(e: pr.Expr) -> float:
             return 0.0
 
 
-def _conjuncts(condition: pr.Expr | None) -> Iterator[Linear]:
+def _forms(condition: pr.Expr | None) -> list[Linear]:
     """Forms that are not negative where the condition holds."""
-    match condition:
-        case pr.Binary(op="&&"):
-            yield from _conjuncts(condition.a)
-            yield from _conjuncts(condition.b)
-        case pr.Binary(op="<" | "<=" | ">" | ">="):
-            small, large = (condition.a, condition.b) if condition.op[0] == "<" else (condition.b, condition.a)
-            form = linear(pr.Binary("-", large, small, I64))
-            if form is not None:
-                yield Affine(form.constant - (len(condition.op) == 1), form.terms)
+    return [form for c in conjuncts(() if condition is None else (condition,)) if (form := linear_bound(c)) is not None]
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
