@@ -6,6 +6,7 @@ import difflib
 import gc
 import os
 import zlib
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,11 +22,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test with `part(n)` one in n of its parameters is quick, whichever their names choose; the others are long."""
+    """Of a test with `part(n)` one in n of its parameters is quick, whichever their names choose, and one at least; the others
+    are long. Of several such marks (of a class and its method, say) the largest counts."""
+    tests = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        part = item.get_closest_marker("part")
-        if part is not None and zlib.crc32(item.name.encode()) % part.args[0]:
-            item.add_marker("long")
+        if item.get_closest_marker("part") is not None:
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for parameters in tests.values():
+        n = max(mark.args[0] for mark in parameters[0].iter_markers("part"))
+        parameters.sort(key=lambda item: (zlib.crc32(item.name.encode()) % n, item.name))
+        for item in parameters[1:]:
+            if zlib.crc32(item.name.encode()) % n:
+                item.add_marker("long")
 
 
 def pytest_collection_finish() -> None:

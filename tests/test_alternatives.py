@@ -130,7 +130,7 @@ def test_what_may_be_asked(tmp_path: Path) -> None:
 def test_open_sizes_and_described_devices() -> None:
     shapes = {"A": ("M", "K"), "B": ("K", "N")}
     assert next(polytc.alternatives(MATMUL, CPU, shapes=shapes)).entries[0].step == "pack"
-    found = list(polytc.alternatives(MATMUL, OpenCLTarget(), shapes=shapes))
+    found = itertools.islice(polytc.alternatives(MATMUL, OpenCLTarget(), shapes=shapes), 500)
     assert {e.step for way in found for e in way.entries} == {"local_tiles"}
 
 

@@ -53,6 +53,7 @@ def refused(code: int, names: str, *arguments: str, **options: object) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("stage", "target", "sign"), [
     ("program", "cpu", "def program"), ("scop", "cpu", "S1"), ("deps", "cpu", "S1"), ("schedule", "cpu", "domain"),
     ("loops", "interp", "for "), ("source", "cpu", "define"), ("source", "opencl", "__kernel"),

@@ -17,6 +17,7 @@ CONV = build("O[m,h,w] += (I[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:8,
 STAGES = ("rewrites", "bounds", "scop", "deps", "schedule", "ast", "loops", "source")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", registry.TARGETS)
 def test_every_stage_prints_for_a_padded_convolution(target: str) -> None:
     low = compiler.lower_program(CONV, target)

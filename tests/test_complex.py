@@ -48,7 +48,7 @@ UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "((((x[i]+1)*x[i]+2)*x[i]-3)*x[i]+4)*x[i]/x[i]": lambda a: ((((a + 1) * a + 2) * a - 3) * a + 4) * a / a}
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("text", UNARY)
 def test_elements(text: str, dtype: Any, targets: tuple[str, ...]) -> None:
@@ -56,6 +56,7 @@ def test_elements(text: str, dtype: Any, targets: tuple[str, ...]) -> None:
     everywhere(f"Y[i] = {text}", UNARY[text](x), x, targets=targets)
 
 
+@pytest.mark.part(12)
 @pytest.mark.parametrize("b", ["c64", "c128", "f32", "f64", "f16", "i32", "i8", "bool"])
 @pytest.mark.parametrize("op", ["+", "-", "*", "/"])
 def test_two_types(op: str, b: str) -> None:
@@ -66,7 +67,7 @@ def test_two_types(op: str, b: str) -> None:
     everywhere(f"Y[i] = y[i] {op} x[i]", wanted(y, x), x=x, y=y)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("text", "a", "b", "wanted"), [
     ("C[i,j] += A[i,k]*B[k,j]", (17, 20), (20, 33), lambda a, b: a @ b),
     ("C[i,j] += conj(A[i,k])*B[k,j]", (17, 20), (20, 33), lambda a, b: a.conj() @ b),
@@ -151,6 +152,7 @@ def test_a_loop_over_an_element_that_is_made_of_itself() -> None:
         close(memory, wanted)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("value", "wanted"), [
     ("v[i] * abs(v[i])", lambda v: v * abs(v)), ("v[i] / abs(v[i])", lambda v: v / abs(v)),
     ("real(v[i]) * v[i]", lambda v: v.real * v),
@@ -235,6 +237,7 @@ def test_open_sizes(target: str) -> None:
         close(op(x, y), x * y / (x + 2))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("spec", ["ij,jk->ik", "ij,ij->", "ij->ji", "bij,bjk->bik", "i,j->ij", "ii->i", "ij,jk,kl->il", "ij->"])
 def test_einsum(spec: str) -> None:
     n = dict(zip("bijkl", (3, 5, 6, 7, 4), strict=True))

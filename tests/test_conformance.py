@@ -20,26 +20,28 @@ from tests.cuda_here import COMPILER, CompiledCuda
 from tests.opencl_here import NEEDS_OPENCL
 
 
+@pytest.mark.part(3)
 class TestCpu(TargetSuite):
     target = LLVMTarget()
 
 
+@pytest.mark.part(3)
 class TestInterp(TargetSuite):
     target = InterpTarget(replace(GENERIC_CPU, vector_bytes=1))
 
 
 class TestOpenCL(TargetSuite):
-    pytestmark = NEEDS_OPENCL
+    pytestmark = NEEDS_OPENCL + [pytest.mark.part(4)]
     target = OpenCLTarget()
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(12)
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 class TestCuda(TargetSuite):
     target = CompiledCuda(name="cuda_on_the_processor")
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(9)
 @pytest.mark.skipif(unicorn is None, reason="there is no emulator")
 class TestArm(TargetSuite):
     target = EmulatedArm()

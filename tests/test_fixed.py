@@ -14,6 +14,7 @@ X, W, B = (RNG.standard_normal(s).astype(np.float32) for s in ((33, 64), (130, 6
 EXPECTED = np.maximum(X @ W.T + B, 0)
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("target", ["cpu", "interp", "evaluate"])
 @pytest.mark.parametrize("constants", [{"W": W}, {"W": W, "b": B}, {"b": B}, {}], ids=["W", "Wb", "b", "none"])
 def test_results(constants: dict[str, np.ndarray], target: str) -> None:

@@ -101,6 +101,7 @@ def test_every_public_type_has_a_case() -> None:
     assert types == set(PUBLIC)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("make", "view"), [*(c for cases in PUBLIC.values() for c in cases), *OTHERS])
 def test_copies_and_pickles(make: Callable[[], Any], view: Callable[[Any], Any]) -> None:
     value = make()
@@ -118,6 +119,7 @@ def run(op: Any) -> Any:
     return op(A)
 
 
+@pytest.mark.long
 def test_an_error_in_a_worker_reaches_its_parent() -> None:
     """multiprocessing's pool waits for ever for an error that cannot be unpickled."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -110,6 +110,7 @@ def test_stages_can_be_looked_at(cache: Path, tmp_path: Path) -> None:
     assert list(dumps.iterdir())
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"package": 7}', b"\xff"])
 def test_what_cannot_be_read_is_compiled(damage: bytes, tmp_path: Path) -> None:
     script = PRELUDE + f"""

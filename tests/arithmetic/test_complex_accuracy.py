@@ -37,6 +37,7 @@ def stated() -> dict[str, float]:
     return dict(zip(names, map(float, values), strict=True))
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("name", CASES)
 def test_bounds(name: str, targets: tuple[str, ...]) -> None:
     text, exact, given = CASES[name]

@@ -31,6 +31,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("size", [1, 7, 64 + 5])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -157,6 +157,7 @@ def judge(seed: int, dtype: str, size: int, target: str, precise: bool) -> None:
                 f"{t} of {values} is {got!r}, not one of {wanted}"
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("dtype", "size", "target", "precise"), [
     ("f32", 53, "cpu", False), ("f32", 1, "cpu", False), ("f64", 29, "cpu", False), ("f32", 53, "cpu", True),
     ("f32", 21, "interp", False)])

@@ -28,6 +28,7 @@ def exact(a: int, b: int, dtype: np.dtype) -> int:
 PAIRS = list(itertools.product(BASES, EXPONENTS))
 
 
+@pytest.mark.part(10)
 @pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_powers(targets: tuple[str, ...], target: str, name: str) -> None:

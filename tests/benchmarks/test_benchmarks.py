@@ -38,6 +38,7 @@ def workers() -> Iterator[dict[str, Worker]]:
         w.stop()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("table", SETS.values(), ids=SETS)
 def test_table_is_well_formed(table: Set) -> None:
     assert len({c.name for c in table.cases}) == len(table.cases)
@@ -65,6 +66,7 @@ def test_every_set_has_a_tiny_case() -> None:
     assert set(TINY) == set(SETS)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("table", TINY)
 def test_tiny_case_agrees_with_onnxruntime(table: str, workers: dict[str, Worker]) -> None:
     result = contest.compete(table, SETS[table].case(TINY[table]), workers, seconds=0.01, limits=LIMITS)

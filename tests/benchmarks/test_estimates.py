@@ -24,6 +24,7 @@ def test_ranks() -> None:
     assert math.isnan(estimates.spearman([1, 1], [1, 2]))
 
 
+@pytest.mark.long
 def test_candidates_differ_and_run() -> None:
     case = next(c for c in estimates.programs(60) if c.name.startswith("TMM 128x256x32"))
     here = registry.target("cpu").machine

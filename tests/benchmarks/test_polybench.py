@@ -88,6 +88,7 @@ def test_compete(tmp_path: Path) -> None:
     assert result.ratio() == pytest.approx(result.times["polytc"].median / result.times["gcc"].median)
 
 
+@pytest.mark.long
 @needs_gcc
 def test_wrong_results_and_failed_builds_take_no_part(tmp_path: Path) -> None:
     result = turns.compete("bicg", "MINI", 1, ["gcc"], source(tmp_path / "wrong", "2"), seconds=0.01)

@@ -110,6 +110,7 @@ def test_the_table() -> None:
     assert not any("other" in x for x in lines)
 
 
+@pytest.mark.long
 def test_a_model_that_does_not_end_well_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "model.onnx").write_bytes(b"no model")
@@ -129,6 +130,7 @@ def spinning(pipe: Connection) -> None:
     respond(pipe, {"later": later, "fail": lambda: 1 // 0})
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not say which threads run")
 def test_nobody_begins_before_the_threads_of_the_one_before_sleep() -> None:
     remote = Remote(spinning)
@@ -145,6 +147,7 @@ def test_nobody_begins_before_the_threads_of_the_one_before_sleep() -> None:
         remote.stop()
 
 
+@pytest.mark.long
 def test_runtimes_take_turns_on_a_model(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     node = onnx.helper.make_node("Add", ["a", "a"], ["b"])

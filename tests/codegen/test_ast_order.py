@@ -135,6 +135,7 @@ def _random_tree(random: Random) -> islpy.Schedule:
     return read("{ " + "; ".join(map(domain, names)) + " }", bands, [f"{n}[{','.join(spaces[n])}]" for n in names])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_trees_with_strides(seed: int) -> None:
     random = Random(seed)

@@ -158,6 +158,7 @@ def test_lines_far_apart_are_fetched_before_they_are_written() -> None:
     assert sorted(eval(e, names) for e in fetched) == sorted(eval(e, later) for e in stored)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("program", "many"), [
     (transposed(2000, 3000), True), (transposed(1504, 1504), True),
     (transposed(400, 400), False),                                             # stays in the cache

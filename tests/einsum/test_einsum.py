@@ -24,6 +24,7 @@ CASES = [
 ]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c[0])
 @pytest.mark.parametrize("target", ["evaluate", "cpu"])
 def test_as_numpy(case: tuple, target: str) -> None:

@@ -20,6 +20,7 @@ def operands(spec: str) -> list[np.ndarray]:
     return [rng.standard_normal([sizes[c] for c in term]) for term in spec.split("->")[0].split(",")]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("spec", SPECS)
 def test_contract(spec: str) -> None:
     arrays = operands(spec)

@@ -22,6 +22,7 @@ def test_kinds(text: str, dtypes: tuple[str, str], kind: str | None) -> None:
     assert roofline.kind(lang.build(text, SHAPES, dict(zip("AB", dtypes, strict=True)))) == kind
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("kind", roofline.KINDS)
 def test_roofs(kind: str) -> None:
     """The operations are those of the product as it is written."""

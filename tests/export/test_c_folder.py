@@ -112,6 +112,7 @@ def test_values_that_are_halves_where_no_array_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["D"].view(np.uint32), (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["main", "exp", "int", "I", "2 bad */ name", "size_t", "memory"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("exp[i] = self[i] + memory[i] * I[i]", tmp_path, name, shapes={"self": (5,), "memory": (5,), "I": (5,)})
@@ -124,6 +125,7 @@ OF_C = ("NAN INFINITY M_PI", "BUFSIZ SEEK_SET SIZE_MAX", "INT8_MAX OF AS")
 OF_HOSTS = ("buffers aligned places", "mm mm_1 mm_run", "PARALLEL self number", "file_of loaded stored")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("names", "extent"), [
     *((n, 6) for n in OF_C), *((n, "N") for n in OF_HOSTS),
     *(pytest.param(n, e, marks=pytest.mark.long) for group, e in ((OF_C, "N"), (OF_HOSTS, 6)) for n in group)])

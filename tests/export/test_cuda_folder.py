@@ -59,6 +59,7 @@ def test_a_padded_convolution(dialect: cuda.Dialect, tmp_path: Path) -> None:
     exported.agree(run(folder, "conv3x3", [x, w]), [padded_convolution(x, w)])
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a", "mali", "intel-xe"])
 def test_a_normalisation(machine: str, tmp_path: Path) -> None:
     x, g = random(37, 53), random(53, seed=1)
@@ -106,6 +107,7 @@ def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], wanted)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["main", "exp", "int", "threadIdx", "2 bad */ name", "size_t", "cudaMalloc", "dim3"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("exp[i] = self[i] + stream[i] * f32x4[i]", tmp_path, name,

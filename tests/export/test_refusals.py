@@ -86,6 +86,7 @@ def test_the_c_host_refuses_sizes_at_which_arrays_end_too_early(for_cpus) -> Non
     host.host_release(self)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("text", "offsets", "code"), [
     ("B[i] = A[i] + 1", (0, 32), 0), ("B[i] = A[i] + 1", (0, 0), 3), ("B[i] = A[i] + 1", (0, 28), 3),
     ("B[i] = A[i] + 1", (28, 0), 3),

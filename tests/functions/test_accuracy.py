@@ -56,6 +56,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(a, b, equal_nan=True) and np.array_equal(np.signbit(a)[numbers], np.signbit(b)[numbers])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["SINPI", "RGAMMA", "GAMMA", "LGAMMA", "ERF_NEAR"])
 def test_the_coefficients_are_those_that_the_script_computes(name: str) -> None:
     computed, lost = minimax.solve(minimax_special.TYPED[name][1])
@@ -67,6 +68,7 @@ def test_every_definition_has_an_oracle() -> None:
     assert {*exact.FUNCTIONS, "hypot", "fdim", "remainder"} == set(DEFINITIONS)
 
 
+@pytest.mark.part(8)
 @DTYPES
 @pytest.mark.parametrize("name", NAMES)
 def test_the_error_is_the_documented_one(name: str, dtype: DType) -> None:
@@ -77,7 +79,7 @@ def test_the_error_is_the_documented_one(name: str, dtype: DType) -> None:
     assert np.array_equal(compute(name, dtype, x), y, equal_nan=True)  # the place of an element does not matter
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(8)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", NAMES)
@@ -88,6 +90,7 @@ def test_the_error_of_each_target(name: str, target: str, dtype: DType) -> None:
     assert found <= LIMITS[name, dtype] + (8 if target == "opencl" else 1), (found, at)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_machines_without_fused_multiply_add(name: str) -> None:
     x = exact.numbers(name, np.float32, 60, seed=2)
@@ -132,7 +135,7 @@ VALUES = {
 }
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(8)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", sorted(VALUES))
@@ -157,6 +160,7 @@ def two(dtype: DType, seed: int) -> tuple[np.ndarray, np.ndarray]:
         return a.astype(dtype.numpy), b.astype(dtype.numpy)
 
 
+@pytest.mark.part(10)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", ["remainder", "copysign", "nextafter", "fdim", "hypot"])
@@ -175,6 +179,7 @@ def test_functions_of_two_numbers(name: str, target: str, dtype: DType) -> None:
     assert off.max() <= 1
 
 
+@pytest.mark.part(2)
 @DTYPES
 @TARGETS
 def test_ldexp_rounds_once(target: str, dtype: DType) -> None:
@@ -198,6 +203,7 @@ def test_the_logarithm_of_gamma_between_its_poles(dtype: DType) -> None:
             assert abs(mp.mpf(float(y)) - exact_value) <= 4 * unit * max(1, abs(float(a) * math.log(abs(a))), abs(exact_value))
 
 
+@pytest.mark.part(2)
 @TARGETS
 def test_fma_rounds_once(target: str) -> None:
     for dtype in (np.float32, np.float64):

@@ -28,7 +28,7 @@ from tests.generator.judge import Outcome, built, judge
 from tests.generator.worker import Worker
 from tests.meaning.run import meaning
 
-SETTINGS = settings(max_examples=20, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=10, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large,
                                            HealthCheck.large_base_example])
 
@@ -63,6 +63,7 @@ def test_many_programs(worker: Worker, case: Case) -> None:
     check(case, worker)
 
 
+@pytest.mark.long
 def test_a_campaign_over_the_language(worker: Worker) -> None:
     """Programs chosen for their rare pairs of features; `python -m tests.generator --language` runs on."""
     campaign = Campaign(language=True)

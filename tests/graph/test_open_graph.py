@@ -92,6 +92,7 @@ def test_images_of_an_open_batch_have_channels_last(runtime: Runtime) -> None:
     assert [k.result for k in model.profile({"x": x}, runs=1).kernels] == ["f32[3, 7, 7, 64]", "f32[3, 32, 7, 7]"]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_sizes_of_0_and_1_are_right(name: str, runtime: Runtime) -> None:
     case = MODELS[name]

@@ -232,6 +232,7 @@ def failure(text, **more):
     return error.value
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("row", ROWS, ids=[f"{r[0]} {r[1][:40]}" for r in ROWS])
 def test_diagnostic(row):
     code, text, carets, note = row[:4]

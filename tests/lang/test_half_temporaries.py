@@ -54,6 +54,7 @@ def close(found: np.ndarray, exact: np.ndarray, half: str) -> None:
     np.testing.assert_allclose(found.astype(np.float64), exact, 2.0 * float(ml_dtypes.finfo(HALVES[half]).eps), slack)
 
 
+@pytest.mark.part(6)
 @ALL
 @EVERYWHERE
 def test_sums_that_leave_the_range_of_f16(half: str, target: str) -> None:
@@ -66,6 +67,7 @@ def test_sums_that_leave_the_range_of_f16(half: str, target: str) -> None:
               target, X=x), (v - v.mean(1)[:, None]) / v.std(1)[:, None], half)
 
 
+@pytest.mark.part(2)
 @ALL
 @TARGETS
 def test_named_outputs_casts_and_results_of_calls_are_rounded(half: str, target: str) -> None:
@@ -101,6 +103,7 @@ def test_indices_are_not_rounded_to_halves(half: str, target: str) -> None:
         np.testing.assert_array_equal(places, np.arange(70001).astype(HALVES[half]).astype(np.float32))
 
 
+@pytest.mark.part(4)
 @ALL
 @TARGETS
 def test_the_extremum_of_a_tuple_reduction_is_found_again(half: str, target: str) -> None:
@@ -265,7 +268,7 @@ def random_program(seed: int, half: str, target: str) -> None:
         assert ((low <= got) & (got <= high)).all(), f"{name} of\n{text}\n{got}\n{low}\n{high}"
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(12)
 @ALL
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.filterwarnings("ignore:overflow")

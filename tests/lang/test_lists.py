@@ -35,6 +35,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.part(10)
 @pytest.mark.parametrize("target", RUNS)
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_lists(text: str, target: str) -> None:

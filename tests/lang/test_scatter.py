@@ -24,6 +24,7 @@ def places(count: int) -> np.ndarray:
     return np.concatenate([RNG.integers(0, 10, count - len(OUT)), OUT])[RNG.permutation(count)]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("op", ["+", "*", "min", "max", "|", "^"])
 def test_updates(op: str, targets: tuple[str, ...]) -> None:
     """Instances meet in an element; those that would leave the tensor do not happen."""
@@ -57,6 +58,7 @@ def test_a_declared_shape(targets: tuple[str, ...]) -> None:
             np.testing.assert_array_equal(polytc.run(text, target=target, b=b, **more), expected)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "u4", "u8"])
 def test_types_of_indices(dtype: str, targets: tuple[str, ...]) -> None:
     b = np.arange(30).astype(dtype)
@@ -181,6 +183,7 @@ SETTINGS = settings(max_examples=6, deadline=None, suppress_health_check=[Health
                     phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
 
 
+@pytest.mark.long
 @SETTINGS
 @given(data=st.data())
 def test_random_scatters(data: st.DataObject, targets: tuple[str, ...]) -> None:

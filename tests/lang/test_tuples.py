@@ -21,6 +21,7 @@ def sample(shape: tuple[int, ...], dtype: str = "f4", values: int = 5) -> np.nda
     return np.random.default_rng(len(shape)).integers(0, values, shape).astype(dtype)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("op", "dtype"), [
     *(("argmax", dtype) for dtype in ("f4", "f8", "f2", "i1", "i8")), ("argmin", "f4"), ("argmin", "u2"),
     pytest.param("argmax", "u2", marks=pytest.mark.long),
@@ -198,6 +199,7 @@ LU = """
     }"""
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "expected"), [
     ("(M[i], J[i]) argmin= (x[i,k], k); J[i] += w[i] where i in 0:4 -> (J)", [4, 9, 11, 16]),
     ("(M[i], J[i]) argmin= (x[i,k], x[i,k] + 1); J[i] *= w[i] where i in 0:4 -> (J)", [2, 36, 0, 0]),

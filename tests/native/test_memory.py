@@ -38,7 +38,7 @@ def resident() -> int:
         return 4096 * int(f.read().split()[1])
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("tuning", [jit.Tuning(slp=False, vectorize=False, level=1),
                                     jit.Tuning(slp=False, vectorize=False, few=True), jit.Tuning()])

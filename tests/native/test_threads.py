@@ -36,6 +36,7 @@ def loaded(n: int, count: int):
     return TARGET.load(TARGET.build(TARGET.emit(counter(n))), count)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 1000])
 def test_every_index_runs_once(n: int, count: int) -> None:

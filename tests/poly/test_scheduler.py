@@ -131,6 +131,7 @@ def test_bounds_of_loops_are_left_out_where_they_cost_too_much() -> None:
     assert str(plain) == str(whole)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 6, 7, 16])
 def test_no_batch_of_a_recurrent_cell_is_without_vectors(batch: int) -> None:
     """isl's scheduler gave up for some of them, which ran twenty times as long as others."""
@@ -158,6 +159,7 @@ def test_long_numbers_end_in_the_order_of_the_text() -> None:
     assert "the loops of the text, as isl's scheduler gives up: more time: its numbers become long" in how
 
 
+@pytest.mark.long
 def test_a_request_for_isl_ends_in_the_order_of_the_text() -> None:
     kernel = KERNELS["heat-3d"]
     sizes = kernel.sizes("MEDIUM")
@@ -166,7 +168,7 @@ def test_a_request_for_isl_ends_in_the_order_of_the_text() -> None:
     assert how == "program order: isl's scheduler needs more time: its numbers become long"
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", ["cpu", "opencl"])
 @pytest.mark.parametrize("request_", [None, "isl"])
 def test_calls_in_nested_loops_end_in_time(target: str, request_: str | None) -> None:

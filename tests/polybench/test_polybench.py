@@ -67,6 +67,7 @@ def test_there_are_30_kernels() -> None:
     assert set(checksums.stored()) == set(KERNELS) == set(reference.REFERENCES)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("size", SIZES)
 @every_kernel
 def test_reference_agrees_with_c(kernel: Kernel, size: str) -> None:
@@ -89,20 +90,21 @@ def long(options: dict[str, Any], name: str) -> Any:
 QUICK_IN_ONE_THREAD = ALIKE | {"adi", "correlation", "deriche", "durbin", "gemm", "gramschmidt", "nussinov", "seidel-2d"}
 
 
+@pytest.mark.part(5)
 @kernels_but(KERNELS.keys() - QUICK_IN_ONE_THREAD)
 def test_mini(kernel: Kernel) -> None:
     """In one thread; SMALL runs in two those that are long here."""
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **AUTOMATIC))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("options", [pytest.param(PROGRAM, id="program"), long(THREADS, "threads")])
 @every_kernel
 def test_mini_otherwise(kernel: Kernel, options: dict[str, Any]) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **options))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if "for " in kernel.text])
 def test_mini_where_isl_gives_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are those of the text, with tiles and vectors as far as their dependences let them."""
@@ -113,7 +115,7 @@ def test_mini_where_isl_gives_up(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **THREADS))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("options", [pytest.param(AUTOMATIC, id="automatic"), long(PROGRAM, "program")])
 @kernels_but(ALIKE)
 def test_mini_with_every_access_checked(kernel: Kernel, options: dict[str, Any]) -> None:
@@ -122,13 +124,14 @@ def test_mini_with_every_access_checked(kernel: Kernel, options: dict[str, Any])
     assert_close(kernel, "MINI", run(kernel, "MINI", target="interp", **options))
 
 
+@pytest.mark.part(6)
 @every_kernel
 def test_mini_by_definition(kernel: Kernel) -> None:
     kernel = shorter(kernel, {"TSTEPS": 2, "TMAX": 2, "N": 33})
     assert_close(kernel, "MINI", run(kernel, "MINI", target="evaluate"))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("options", [long(AUTOMATIC, "automatic"), long(PROGRAM, "program"),
                                      pytest.param(THREADS, id="threads")])
 @kernels_but(ALIKE)

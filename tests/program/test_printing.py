@@ -41,11 +41,13 @@ def build(text: str, dtypes: dict[str, str] | None = None, **shapes: tuple[int, 
     return polytc.build(text, shapes, dtypes)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("given", "text"), [(g, t) for g, e, t in documented.EXAMPLES if not e[1:].isdigit()])
 def test_the_examples_of_the_documentation(given: str, text: str) -> None:
     check(documented.build(given, text))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("program", [*PROGRAMS, *TC], ids=lambda p: p.name)
 def test_the_table_of_programs(program) -> None:  # type: ignore[no-untyped-def]
     arrays = program.arrays()
@@ -77,7 +79,7 @@ def test_many_programs_made_up() -> None:
 def test_programs_of_operators() -> None:
     """Programs as models get them from the texts of the operators."""
     found: list[Program] = []
-    for case in [*learning_cases.CASES, *moving_cases.CASES]:
+    for case in [*learning_cases.CASES, *moving_cases.CASES][::2]:
         names = ["" if a is None else f"x{i}" for i, a in enumerate(case.inputs)]
         arrays = {n: np.asarray(a) for n, a in zip(names, case.inputs, strict=True) if n}
         domain, _, op = case.op.rpartition("::")
@@ -92,7 +94,7 @@ def test_programs_of_operators() -> None:
             opset_imports=opsets, ir_version=10))
         types = {v.name: Array(v.dtype, arrays[v.name].shape) for v in graph.inputs}
         found += [c.program for c in fuse(specialise(graph, types).plan).calls]
-    assert len(found) > 100
+    assert len(found) > 50
     for p in dict.fromkeys(found):
         check(p)
 

@@ -74,6 +74,7 @@ def on_targets(names: Iterable[str], quick: Container[str]) -> list[Any]:
     return [*((t, n) for t in ("cpu", "interp") for n in names), *on_device]
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize(("target", "name"), on_targets(LEAVE, {"a divisor", "a guard", "a place of two", "a triangle"}))
 def test_factors_leave_and_results_are_the_same(name: str, target: str) -> None:
     text, shapes, expected = LEAVE[name]
@@ -165,6 +166,7 @@ UPDATES = {
 }
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("target", "name"), on_targets(UPDATES, {"an inout tensor", "places without a term", "in a loop"}))
 def test_what_a_tensor_held_stays_in_it(name: str, target: str) -> None:
     text, shapes = UPDATES[name]

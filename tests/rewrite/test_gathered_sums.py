@@ -76,7 +76,7 @@ DIGITS: dict[str, Shapes] = {
 """Places that are digits of an index."""
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("text", ON_GPUS)
 def test_a_step_that_divides_nothing(text: str) -> None:
     before = stages.build(text, ON_GPUS[text], {})
@@ -124,7 +124,7 @@ def test_the_program_means_the_same(text: str, dtype: type) -> None:
         np.testing.assert_array_equal(evaluate(after, given)[name], expected)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
 @pytest.mark.parametrize("text", GATHERED)
 def test_results(target: str, text: str) -> None:
@@ -134,6 +134,7 @@ def test_results(target: str, text: str) -> None:
     np.testing.assert_array_equal(polytc.run(text, **given, target=target), expected)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", LEFT)
 def test_what_stays(text: str) -> None:
     program = stages.build(text, LEFT[text], {})
@@ -189,6 +190,7 @@ def _data_gradient(weights: np.ndarray, gradient: np.ndarray, step: int) -> np.n
     return result
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
 def test_sizes_that_stay_open(target: str) -> None:
     add = polytc.compile("Y[4*t+k] += F[t,k]", target, shapes={"F": ("n", 16)})

@@ -35,6 +35,7 @@ CASES = [
 ]
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("dtype", ["i8", "i4", "i2"])
 @pytest.mark.parametrize(("text", "shape", "extent"), CASES)
 def test_the_first_index_outside_is_named(text: str, shape: tuple[int, ...], extent: int, dtype: str) -> None:
@@ -159,6 +160,7 @@ def test_what_no_instance_uses_may_be_anywhere(target: str) -> None:
     np.testing.assert_array_equal(op(X=x, I=np.array([2, 0, 9])), [[3, 0], [3, 1]])
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_type_of_index(target: str, dtype: str) -> None:
@@ -185,6 +187,7 @@ def test_source_has_an_output_for_it(target: str) -> None:
     assert polytc.lower(text, target, shapes=shapes, dtypes=types).loops.outputs == ("O",)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", [*TARGETS, "evaluate"])
 @pytest.mark.parametrize("text", [
     "H[b[i]] += 1 where m[i] -> (i64[10] H)", "H[b[i]] += 1 where m[i] && 0 <= b[i] < 10 -> (i64[10] H)",
@@ -272,6 +275,7 @@ COUNTED: list[tuple[str, dict[str, np.ndarray], dict[str, np.ndarray], str]] = [
 ]
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("target", [*TARGETS, "evaluate"])
 @pytest.mark.parametrize(("text", "good", "bad", "told"), COUNTED)
 def test_which_indices_count(text: str, good: dict[str, np.ndarray], bad: dict[str, np.ndarray], told: str,

@@ -105,7 +105,7 @@ def errors(found: np.ndarray, case: Case, arrays: Arrays) -> float:
     return float(np.max(abs(found - case.exact(*wide.values())) / np.maximum(scale, 1e-300)) / U)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("name", CASES)
 def test_error(name: str, targets: tuple[str, ...]) -> None:
     case = CASES[name]
@@ -177,6 +177,7 @@ def terms(program: pr.Program) -> int:
     return max(found)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("name", "machine"), [
     pytest.param(n, m, marks=() if m in ("AVX512", "a GPU") or (n, m) == ("columns", "NEON") else pytest.mark.long)
     for n in ("columns", "all of three", "a product", "a window") for m in MACHINES])
@@ -294,7 +295,7 @@ CHECKED = ("one", "a band", "every third", "guarded", "a window", "rows that mem
 """Whose loops for CPUs run in the interpreter, too: it sees each access outside."""
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("name", "target"), [
     pytest.param(n, t, marks=() if kind != "interp" or n in CHECKED else pytest.mark.long, id=f"{n}-{kind}")
     for n in SMALL if n != "where memory says"
@@ -308,7 +309,7 @@ def test_results(name: str, target: Target, small_blocks: None) -> None:
     np.testing.assert_array_equal(out[program.outputs[-1]], exact(*arrays.values()))
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(12)
 @pytest.mark.parametrize(("text", "shapes"), [
     ("S[i] += A[i,k]", {"A": ("M", "N")}), ("S[j] += A[i,j]", {"A": ("N", "M")}), ("s += A[i,j,k]", {"A": ("N", "M", "K")}),
     ("S[i] += A[i,k] where k <= i", {"A": ("M", "M")}), ("s += A[i,k] where k <= i + 3", {"A": ("M", "M")}),

@@ -78,6 +78,7 @@ def test_algebra_direct_forbids_it() -> None:
     assert "_product" in str(polytc.lower(CHAIN, shapes=SQUARE).rewritten)
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8])
 @pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
 def test_results(target: str, dtype: type) -> None:
@@ -102,6 +103,7 @@ def test_what_is_there_already_is_added_to() -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("number", range(40))
 def test_random_networks(number: int) -> None:
     """The program behind the step means what that before it means; the indices of results that no factor has, too."""

@@ -117,6 +117,7 @@ PROGRAMS = [(ATTENTION, SHAPES), ("O[m,h,w] += (X[c,h+r-1,w+s-1] else 0)*W[m,c,r
             ("def f(inout f32[n,9] X) { for t in 1:9 { for i in 0:9 { X[t,i] = X[t-1,i]*2 } } }", {"X": (9, 9)})]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", [AVX512, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_deciding_changes_nothing_and_is_repeated(number: int, machine) -> None:

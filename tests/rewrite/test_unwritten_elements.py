@@ -20,6 +20,7 @@ def _scattered(p: np.ndarray, v: np.ndarray) -> np.ndarray:
     return out
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_a_permutation_needs_no_zeros(dtype: str, target: str) -> None:
@@ -63,6 +64,7 @@ CASES = [
 ]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES, ids=[c[0][:60] for c in CASES])
 def test_what_scatters_fill_together(case: tuple[str, dict[str, np.ndarray], np.ndarray], target: str) -> None:

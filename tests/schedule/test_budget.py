@@ -41,6 +41,7 @@ NASTY: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_programs_finish_in_seconds(name: str) -> None:
     start = time.process_time()
@@ -155,6 +156,7 @@ for t in 7:-1:-1 {
 }"""
 
 
+@pytest.mark.long
 def test_isls_own_schedule_gives_up_on_numbers_that_become_long() -> None:
     """The scheduler took half a minute for 300,000 operations."""
     program = build(LONG, {"X3": (5, 5), "X4": (8, 5, 15), "X6": (3, 4), "X7": (5, 4, 2, 3), "X8": (18, 2)})

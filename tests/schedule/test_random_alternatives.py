@@ -60,7 +60,7 @@ def followed(program: compiler.Program, target: Target, record: Record) -> compi
     return lowered
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("target", EMITTED)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_first_alternatives_are_what_polytc_decides(name: str, target: str) -> None:
@@ -82,13 +82,13 @@ def judge(name: str, target: str, seed: int) -> None:
         np.testing.assert_allclose(buffers[n], expected[n], rtol=2e-4, atol=1e-3, err_msg=f"{name} {seed}\n{record}")
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(30)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_random_walk(name: str) -> None:
     judge(name, "cpu", 1)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_random_walk_for_a_gpu(name: str) -> None:
     program = build(name)

@@ -16,7 +16,7 @@ from polytc.schedule.tree import Schedule, checked
 from tests.test_programs import check
 
 INDICES = "ijkl"
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=24, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 

@@ -8,6 +8,7 @@ import pytest
 import polytc
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("count", [1, 6, 33])
 def test_floats_below_zero_wrap_in_unsigned_types(targets: tuple[str, ...], dtype: str, count: int) -> None:

@@ -64,6 +64,7 @@ PRINTING: dict[str, Callable[[Any], Any]] = {
 TARGETS = [LLVMTarget(), LLVMTarget(GENERIC_CPU), InterpTarget(), InterpTarget(AVX2), registry.target("cpu")]
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.name}{t.machine.vector_bytes}")
 @pytest.mark.parametrize("entry", [*RUNNING, *PRINTING])
 def test_every_entry_takes_a_target(entry: str, target: Any) -> None:
@@ -73,6 +74,7 @@ def test_every_entry_takes_a_target(entry: str, target: Any) -> None:
         assert PRINTING[entry](target)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("entry", [pytest.param(e, marks=NEEDS_OPENCL) for e in RUNNING])
 def test_on_an_opencl_device(entry: str) -> None:
     for target in (registry.target("opencl"), OpenCLTarget(next(iter(DEVICES.values())))):

@@ -53,6 +53,7 @@ def value(e: L.Expr, n: int) -> int:
     raise AssertionError(e)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 4096), (3, 4099), (63, 30720), (2, 10007)])
 def test_pieces_of_a_long_loop_are_loops(rows: int, columns: int) -> None:
     x, y = (L.Buffer(n, F32, (rows, columns)) for n in "XY")
@@ -79,6 +80,7 @@ def test_filters_come_first_where_places_are_few() -> None:
     assert order == [(i, j) for i in range(60) for j in range(4)]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("filters", "places", "depth"), [(3, 192, 60), (2, 97, 100), (60, 4, 9), (5, 1, 4)])
 def test_results_stay(filters: int, places: int, depth: int, threads: int) -> None:

@@ -33,6 +33,7 @@ def padded(x: np.ndarray, value: float) -> np.ndarray:
     return np.pad(x, ((1, 2), (1, 2), (0, 0)), constant_values=value)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("h", "w", "c", "stride", "target"), ON_TARGETS)
 def test_depthwise_products(h: int, w: int, c: int, stride: int, target: str) -> None:
     rng = np.random.default_rng(h + w)
@@ -44,6 +45,7 @@ def test_depthwise_products(h: int, w: int, c: int, stride: int, target: str) ->
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("h", "w", "c", "stride", "target"), ON_TARGETS)
 def test_pools(h: int, w: int, c: int, stride: int, target: str) -> None:
     x = np.random.default_rng(h * w).standard_normal((h, w, c)).astype(np.float32) - 9

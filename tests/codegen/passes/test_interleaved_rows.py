@@ -35,6 +35,7 @@ def strided(m: L.Module) -> list[str]:
     return [s.buffer.name for s, form in forms if form is None or (form.lanes and form.lanes != tuple(range(len(form.lanes))))]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
 @pytest.mark.parametrize("text", [
     "Y[i] = Z[i]*W[i]", "Y[i] = Z[i]*W[i] + conj(Z[i])", "Y[i] = exp(Z[i]) - W[i]", "Y[i] = Z[i]; Y[i] = Y[i]*W[i]"])
@@ -43,7 +44,7 @@ def test_rows_are_stored_whole(text: str, dtype: str, machine: Machine) -> None:
     assert strided(lowered(text, machine, Z=dtype, W=dtype)) == []
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize(("text", "wanted"), [
     ("Y[i] = Z[i]*W[i]", lambda z, w: z * w), ("Y[i] = Z[i]*conj(W[i]) + Z[i]", lambda z, w: z * w.conj() + z),
@@ -60,6 +61,7 @@ def test_numbers_of_any_size(text: str, wanted: Callable[..., np.ndarray], dtype
                                    atol=1e-3 if dtype == "complex64" else 1e-11)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("n", SIZES)
 def test_what_is_made_of_itself(n: int, dtype: str) -> None:
@@ -70,6 +72,7 @@ def test_what_is_made_of_itself(n: int, dtype: str) -> None:
     np.testing.assert_allclose(z, wanted, rtol=1e-5)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("shape", [(5, 3), (17, 40), (64, 65), (300, 210)])
 def test_matrices_and_vectors(shape: tuple[int, int], dtype: str) -> None:
@@ -134,6 +137,7 @@ def test_registers_that_sum_up_are_stored_as_they_are(threads: int) -> None:
     np.testing.assert_array_equal(b, wanted)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("m", [4, 8, 16])
 @pytest.mark.parametrize("k", [1, 4, 8])
 def test_a_register_that_was_added_to_is_not_made_again(m: int, k: int) -> None:

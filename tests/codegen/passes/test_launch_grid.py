@@ -64,6 +64,7 @@ def stored(k: L.Kernel) -> list[Event]:
     return sorted(run.module(L.Module("m", (Y,), ("Y",), (), (k,))).stores)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("start", range(0, 400, 100))
 def test_the_same_stores(start: int) -> None:
     """A variable in the value tells each instance from the others."""

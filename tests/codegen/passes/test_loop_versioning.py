@@ -80,6 +80,7 @@ def per_element(found: list[Any]) -> dict[Any, list[Any]]:
     return elements
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("start", [0, 20, 40, *(pytest.param(n, marks=pytest.mark.long) for n in (10, 30, 50))])
 def test_the_same_instances_in_the_same_order(start: int) -> None:
     """And masked vectors of these tiles stay inside of the arrays."""

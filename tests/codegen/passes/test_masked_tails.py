@@ -23,6 +23,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_results(name: str, target: str) -> None:

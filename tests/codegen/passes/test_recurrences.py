@@ -16,6 +16,7 @@ def low(value, mark="fast "):
     return polytc.lower(mark + SMOOTH % value, shapes={"A": (9, 50)})
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("value", ["(A[i-1,j] + A[i,j-1] + A[i,j+1]) / 3", "0.3 * (A[i,j-1] + A[i,j] + A[i+1,j])",
                                    "A[i,j-1] * 0.5 + A[i,j] + A[i+1,j]", "A[i,j+1] + A[i,j-1] + A[i-1,j-1]",
                                    "(A[i,j-1] + A[i,j-1] + A[i,j]) / 3"])

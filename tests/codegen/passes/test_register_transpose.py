@@ -54,6 +54,7 @@ def test_blocks_that_end_anywhere_have_constant_bounds() -> None:
     assert all(isinstance(b, L.Const) for b in bounds)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("dtype", "target"), [
     *((t, "cpu") for t in ("f64", "f32", "f16", "i8", "bool", "i64")), ("f64", "interp"), ("f32", "interp"), ("bool", "interp"),
     *(pytest.param(t, "interp", marks=pytest.mark.long) for t in ("f16", "i8", "i64"))])
@@ -76,6 +77,7 @@ def test_opencl_has_a_function_for_each_half_of_a_round(dtype: str) -> None:
 class TestOnADevice:
     pytestmark = NEEDS_OPENCL
 
+    @pytest.mark.part(2)
     @pytest.mark.parametrize(("dtype", "builtin"), [  # each width of a number, with both
         ("f64", True), ("f32", True), ("f16", True), ("i8", True),
         ("i64", False), ("f32", False), ("u16", False), ("i8", False),

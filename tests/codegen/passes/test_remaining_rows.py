@@ -21,6 +21,7 @@ TARGETS: dict[str, Target] = {"cpu": LLVMTarget(), **{n: InterpTarget(m) for n, 
 ROWS = (1, 2, 3, 5, 6, 7, 11, 13, 14, 15, 29)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("text", [PRODUCT, LAYER])
 def test_every_number_of_rows(text: str, target: str) -> None:

@@ -41,6 +41,7 @@ NUMPY = {
 """What each gives for a product and the arrays, in f64."""
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", ["interp", "cpu"])
 @pytest.mark.parametrize("name", LONG)
 def test_results(name: str, target: str) -> None:
@@ -57,6 +58,7 @@ def test_results(name: str, target: str) -> None:
         np.testing.assert_allclose(x, z, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
 @pytest.mark.parametrize("name", LONG)
 def test_long_ends_of_tiles_are_loops(name: str, machine: Machine) -> None:

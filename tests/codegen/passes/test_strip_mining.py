@@ -69,6 +69,7 @@ def vector_body(x: L.Buffer, y: L.Buffer, z: L.Buffer) -> L.Stmt:
     return L.block(first, second, third)
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("bounds", BOUNDS)
 @EACH
@@ -92,6 +93,7 @@ def test_vector_loops(bounds: str, step: int, machine: str, target: str) -> None
         assert any(s.value.lanes == MACHINES[machine].lanes(8) for s in stores)
 
 
+@pytest.mark.part(10)
 @pytest.mark.parametrize("op", ["+", "max"])
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("bounds", BOUNDS)

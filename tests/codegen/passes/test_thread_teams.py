@@ -44,6 +44,7 @@ def stencil_reference(steps: int, a: np.ndarray, b: np.ndarray) -> None:
         a[1:-1] = 0.5 * (b[:-2] + b[2:])
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize(("steps", "n"), [(1, 3), (40, 5), (25, 300), (0, 10)])

@@ -89,6 +89,7 @@ def test_vectors_across_memory_are_rows_of_the_array() -> None:
     assert arrays(made) == [(6, 8)]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("rows", "columns"), [(1152, 49), (128, 49), (2048, 49), (192, 196), (64, 33)])
 @pytest.mark.parametrize("machine", [AVX2, AVX512], ids=["avx2", "avx512"])
 def test_a_product_with_lanes_along_its_rows_adds_up_in_rows(rows: int, columns: int, machine: Machine) -> None:
@@ -121,6 +122,7 @@ def test_what_is_stored_first_is_not_loaded() -> None:
     assert not any(e.buffer.name == "C" for e in loaded)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("seed", range(80))
 def test_random_regions_keep_their_results(seed: int) -> None:
     """Nests of copies that cross, shift, mask, repeat and update each other's elements, around and inside of loops."""

@@ -53,6 +53,7 @@ def test_not_on_gpus() -> None:
     assert not any("if " in line and "K[" in line for line in str(made.loops).splitlines())
 
 
+@pytest.mark.part(10)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
 @pytest.mark.parametrize(("op", "combine"), [("+", np.add), ("max", np.maximum), ("min", np.minimum), ("*", np.multiply)])
 def test_results(dtype: str, op: str, combine: np.ufunc) -> None:

@@ -69,7 +69,7 @@ def check(library: Library, model: onnx.ModelProto, runtime: Runtime, sizes: Map
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max(initial=1), err_msg=str(sizes))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @compiles
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_size_of_a_range(tmp_path: Path, runtime: Runtime, threads: int) -> None:
@@ -96,6 +96,7 @@ def test_sizes_outside_change_nothing(tmp_path: Path, runtime: Runtime) -> None:
     library.close()
 
 
+@pytest.mark.long
 @compiles
 def test_extents_without_names(tmp_path: Path, runtime: Runtime) -> None:
     model = images()

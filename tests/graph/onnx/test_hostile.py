@@ -42,6 +42,7 @@ def numbers(*values: int) -> np.ndarray:
 ONE, IMAGE, LARGE = np.ones(1, np.float32), np.ones((1, 1, 2, 2), np.float32), 10**6
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("op", "inputs", "attributes"), [
     ("ConstantOfShape", [numbers(2**40)], {}), ("ConstantOfShape", [numbers(2**40, 2**40)], {}),
     ("Expand", [ONE, numbers(LARGE, LARGE)], {}), ("Tile", [ONE, numbers(LARGE**2)], {}),
@@ -85,6 +86,7 @@ def test_nodes_that_make_no_sense(build, node, shape, constants, code, part) -> 
     assert part in str(error)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("op", "inputs", "attributes"), [
     ("ScatterElements", [np.arange(4), numbers(100), numbers(7)], {}),
     ("ScatterElements", [np.arange(4), numbers(-9), numbers(7)], {}),
@@ -219,6 +221,7 @@ def test_check_of_a_model_that_onnx_runtime_refuses(build, tmp_path: Path) -> No
 HUGE = 2**31 - 1
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("node", "expected"), [
     (N("MaxPool", ["x"], ["y"], kernel_shape=[HUGE, 1], auto_pad="SAME_UPPER"), lambda x: x.max(2, keepdims=True) + 0 * x),
     (N("LpPool", ["x"], ["y"], kernel_shape=[HUGE, 1], pads=[HUGE // 2, 0, HUGE // 2, 0], p=1),

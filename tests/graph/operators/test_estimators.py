@@ -56,7 +56,7 @@ def test_aggregates(aggregate: str, targets: int) -> None:
     compare(model, x(rows(1)), x(rows(33, 2)))
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
 @pytest.mark.parametrize("one_target", [False, True])
 def test_transforms(transform: str, one_target: bool) -> None:
@@ -67,7 +67,7 @@ def test_transforms(transform: str, one_target: bool) -> None:
     compare(model, x(rows(1)), x(rows(35, 2)), atol=1e-4 if transform == "PROBIT" else 2e-6)  # a difference of roots
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("base", [None, [0.25], [0.25, -0.5]], ids=str)
@@ -130,7 +130,7 @@ def ensemble_5(dtype: Any) -> dict[str, Any]:
         "leaf_weights": tensor([1, 2.5, -3, 4, 8])}
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("aggregate", [0, 1, 2, 3])
 def test_ensembles_with_sets(dtype: Any, aggregate: int) -> None:
@@ -162,7 +162,7 @@ def numbers(*shape: int) -> list[float]:
     return [float(v) for v in np.float32(R.standard_normal(shape)).reshape(-1)]
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("kernel", "parameters"), KERNELS, ids=[k for k, _ in KERNELS])
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("probabilities", [False, True])
@@ -176,6 +176,7 @@ def test_support_vector_classifiers(kernel: str, parameters: list[float], classe
     compare(model, x(rows(1)), x(rows(19, 1)))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("transform", ["LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_transformed_scores_of_support_vectors(transform: str, classes: int) -> None:
@@ -188,6 +189,7 @@ def test_transformed_scores_of_support_vectors(transform: str, classes: int) -> 
     compare(model, x(rows(1)), x(rows(19, 1)))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("kernel", "parameters"), KERNELS, ids=[k for k, _ in KERNELS])
 @pytest.mark.parametrize("one_class", [0, 1])
 def test_support_vector_regressors(kernel: str, parameters: list[float], one_class: int) -> None:
@@ -196,6 +198,7 @@ def test_support_vector_regressors(kernel: str, parameters: list[float], one_cla
     compare(model, x(rows(19, 1)))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
@@ -226,6 +229,7 @@ SMALL = [
     ("OneHotEncoder", rows(6) * 3, F32, {"cats_int64s": [1, 0, 2]})]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("op", "feed", "result", "attributes"), SMALL, ids=[f"{k}-{c[0]}" for k, c in enumerate(SMALL)])
 def test_what_prepares_inputs(op: str, feed: np.ndarray, result: int, attributes: dict[str, Any]) -> None:
     version = 2 if op == "LabelEncoder" else 1

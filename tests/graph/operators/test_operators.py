@@ -276,6 +276,7 @@ def agree(found, expected) -> None:
         np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=rtol, atol=atol)
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize("c", CASES, ids=[f"{i:03d}-{c}" for i, c in enumerate(CASES)])
 def test_operator(c: Case, build, reference, runtime) -> None:
     node, arrays, feeds = node_of(c)
@@ -300,7 +301,7 @@ def test_the_documentation_lists_every_row() -> None:
     assert {name.rpartition("::")[2] for name in TABLE} <= set(re.findall(r"\w+", text))
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("c", CASES, ids=[f"{i:03d}-{c}" for i, c in enumerate(CASES)])
 def test_of_constants_alone(c: Case, build) -> None:
     """Where all inputs are constants, onnx's evaluator computes the result at import, unless it errs or is unable: it is the

@@ -156,6 +156,7 @@ def check(kind: Callable[[Dice], Use], seed: int, target: str, build: Any, runti
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5, err_msg=str(use))
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_uses(kind: Callable[[Dice], Use], build, runtime) -> None:
     for seed in range(12):

@@ -47,6 +47,7 @@ FORMS = [
                    "activation_beta": [0.5]})]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(("op", "given", "attributes"), FORMS)
 def test_as_the_runtime(op: str, given: str, attributes: dict[str, Any], constant: bool, build, runtime) -> None:
@@ -61,6 +62,7 @@ def test_as_the_runtime(op: str, given: str, attributes: dict[str, Any], constan
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("op", GATES)
 def test_batch_first_is_the_same_in_another_order(op: str, directions: int, build) -> None:

@@ -9,6 +9,7 @@ from onnx import helper
 import polytc
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("corners", [0, 1])
 @pytest.mark.parametrize("target", ["evaluate", "cpu"])
 def test_points_of_cubic_samples_are_not_moved_to_the_border(target: str, corners: int, build, runtime) -> None:

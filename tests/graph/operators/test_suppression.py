@@ -31,6 +31,7 @@ def share(a: np.ndarray, b: np.ndarray) -> float:
     return common / (sum(areas) - common) if min(areas) > 0 else 0.0
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("most", [1, 20, 150, 1000])
 @pytest.mark.parametrize("threshold", [None, 0.5])
 @pytest.mark.parametrize("count", [1, 63, 500])

@@ -74,6 +74,7 @@ def test_products(build, runtime, parameters: dict[str, np.ndarray]) -> None:
     check(runtime, m, (2, 5, 16), "QLinearMatMul")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("parameters", [CHANNELS, WHOLE], ids=["columns", "whole"])
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("biased", [False, True])

@@ -226,6 +226,7 @@ def test_dump(build, capsys, monkeypatch) -> None:
     assert "Identity" not in shown.split("# after identities")[1]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("op", "attributes"), [
     ("MaxPool", {"kernel_shape": [2, 1], "pads": [1, 0, 1, 0]}),
     ("MaxPool", {"kernel_shape": [2, 3], "auto_pad": "SAME_LOWER", "strides": [2, 2]}),

@@ -14,7 +14,7 @@ from tests.graph.random_models.builder import Builder
 from tests.graph.random_models.judge import _explained, _moved, difference, judge, reference
 from tests.graph.random_models.models import FAMILIES, Made, made
 
-MODELS = 30
+MODELS = 16
 
 
 def test_first_models() -> None:

@@ -76,7 +76,7 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray], str, list[tuple[in
 }
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("target", ["cpu", "interp", "evaluate"])
 @pytest.mark.parametrize("name", CASES)
 def test_each_operator_names_the_first_index_outside(name: str, target: str, build, reference) -> None:
@@ -153,6 +153,7 @@ def fails(model: Any, feeds: dict[str, np.ndarray], what: str) -> None:
     assert what in str(found.value)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_open_sizes_and_indices_that_are_computed(lookup, runtime, target: str, symbolic: bool) -> None:
@@ -286,6 +287,7 @@ print(json.dumps({"told": told, "started": len(model._starts) > 0}))
 """
 
 
+@pytest.mark.long
 def test_kept_models_look_at_indices_too(lookup, tmp_path: Path) -> None:
     for d in (*lookup.graph.input[0].type.tensor_type.shape.dim, *lookup.graph.input[1].type.tensor_type.shape.dim):
         d.dim_value = 1 if d.dim_param == "K" else 2

@@ -183,7 +183,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     return made
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", CASES)
 def test_one_compilation_serves_all_sizes(name: str, runtime: Any, compiled: list[Program]) -> None:
     case = CASES[name]

@@ -108,7 +108,7 @@ assert np.array_equal(model.session().run(None, {"x": x})[0], before)
 """
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("large", [0, 1 << 30])
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("external", [False, True])

@@ -126,6 +126,7 @@ INTERPRETED = ("several results and a number", "a result that starts elsewhere",
 """What a definition becomes is the same for each target."""
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("name", "target"), [
     pytest.param(n, t, marks=pytest.mark.long if t == "interp" and n not in INTERPRETED else [])
     for n in PROGRAMS for t in ("evaluate", "interp", "cpu")])
@@ -136,6 +137,7 @@ def test_program(name: str, target: str) -> None:
     assert found.dtype == np.asarray(expected).dtype
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "expected"), [
     ("Y = leaky_relu<alpha=0.1>(X)", np.where(X > 0, X, 0.1 * X)),
     ("Y = leaky_relu(X)", np.where(X > 0, X, 0.01 * X)),

@@ -26,6 +26,7 @@ CASES = {
     SQ + "(M[], J[]) argmax= (sq(V[i]), i)": np.float32(16)}
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("text", CASES)
 def test_on_every_target(targets: tuple[str, ...], text: str) -> None:
     for target in targets:

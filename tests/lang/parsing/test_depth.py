@@ -31,6 +31,7 @@ def text(kind: str, n: int) -> str:
     return f"Y[i] = {KINDS[kind](n)}"
 
 
+@pytest.mark.part(9)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_target_takes_what_is_not_refused(kind: str) -> None:
     p = build(text(kind, 145), {"v": (5,)})
@@ -45,7 +46,7 @@ def test_every_target_takes_what_is_not_refused(kind: str) -> None:
         assert str(compiler.lower_program(p, target).source)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("n", [198, 4000, *(pytest.param(n, marks=pytest.mark.long) for n in (400, 1000))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_too_deep_is_refused_where_it_stands(kind: str, n: int) -> None:

@@ -27,6 +27,7 @@ def test_sums_that_double_take_no_time():
     assert time.process_time() - begin < 3  # text put in place of names took hours
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("step", ["{0} + 1", "1 + {0}", "2*{0} - {0}", "{0} + {0} - {0}", "-(-{0})", "({0} + 3) - 2*1"])
 def test_two_hundred_definitions(step):
     shift = {"{0} + 1": 200, "1 + {0}": 200, "({0} + 3) - 2*1": 200}.get(step, 0)
@@ -60,6 +61,7 @@ def test_a_definition_by_itself_is_refused():
     assert caught.value.code == "E114"
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("step", ["{0} + A[i]", "-{0}", "exp({0})", "max({0}, A[i])", "f32(f64({0}))"])
 @pytest.mark.parametrize("count", [160, 400, 1000])
 def test_values_that_grow_deep_are_refused(step, count):
@@ -75,6 +77,7 @@ def test_the_levels_of_the_statement_count_too():
     assert {d.code for d in caught.value.diagnostics} == {"E006"}
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("target", ["interp", "cpu", "opencl"])
 @pytest.mark.parametrize("step", ["{0} + A[i]", "max({0}, A[i])", "-{0}"])
 def test_every_target_takes_what_is_not_refused(step, target):

@@ -92,6 +92,7 @@ def equal(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.part(10)
 @pytest.mark.parametrize(("text", "given", "expected"), CASES, ids=IDS)
 def test_programs_without_elements(text: str, given: dict[str, Any], expected: list[np.ndarray],
                                    targets: tuple[str, ...]) -> None:
@@ -123,6 +124,7 @@ OPEN = [
 ]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "left", "right", "oracle"), OPEN, ids=["product", "maximum", "scan"])
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_open_sizes_may_be_0(text: str, left: tuple[str, str], right: tuple[str, str], oracle: Any, target: str) -> None:

@@ -49,6 +49,7 @@ def given(text: str) -> dict[str, np.ndarray]:
     return {n: x for n, x in (("A", A), ("V", V), ("W", W), ("Q", Q)) if f"{n}[" in text or f" {n})" in text}
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("text", [*CONDITIONS, *ALTERNATIVES])
 def test_on_every_target(targets: tuple[str, ...], text: str) -> None:
     expected = (CONDITIONS | ALTERNATIVES)[text]

@@ -57,7 +57,7 @@ def test_reads_between_updates_are_rounded(half: str) -> None:
     assert float(s) == 2.0
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @ALL
 @pytest.mark.parametrize("text", ["y[i] = x[i] + x[i] * 0.3", "y[i] = max(x[i], 0)", "y[i] = f32(x[i])", "y[i] = f16(x[i])",
                                   "y[i] = bf16(x[i])", "y[i] = x[i] < 1 ? x[i] : 1 / x[i]"])

@@ -47,6 +47,7 @@ def test_tensors_of_which_they_are_made_themselves(body, want):
     assert types(f"for t in 0:6 {{ {body} }}", given)["P"] == want
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("parts", list(itertools.combinations(STRONG, 3)), ids="-".join)
 def test_all_writers_at_once(parts):
     """As numpy.result_type of three arrays, in any order of the writers: i8, u8 and f16 are f16."""
@@ -96,6 +97,7 @@ def interleaved(rng, chains):
     return "\n".join(out)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_neither_the_order_of_independent_statements_nor_names_change_a_type(seed):
     rng = random.Random(seed)

@@ -65,6 +65,7 @@ def given(text: str) -> dict[str, np.ndarray]:
     return {n: x for n, x in (("A", A), ("V", V), ("W", W)) if f"{n}[" in text or f" {n})" in text}
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("text", CASES)
 def test_on_every_target(targets: tuple[str, ...], text: str) -> None:
     for target in targets:
@@ -79,6 +80,7 @@ def test_both_ends_follow_from_two_reads() -> None:
     np.testing.assert_array_equal(found, V[np.maximum(i - 1, 0)] + V[np.minimum(i + 1, 19)])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 31])
 def test_open_sizes(n: int) -> None:
     text = "Y[y,x] = A[clamp(y-1,0,H-1), min(x+2,W-1)] - A[y,abs(x-W//2)] where x in 0:W"

@@ -44,6 +44,7 @@ def computed(chance: random.Random, a: Any, b: Any) -> list[Any]:
     return values
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_computed_holds_wherever_the_guards_are_met(seed: int) -> None:
     chance = random.Random(seed)

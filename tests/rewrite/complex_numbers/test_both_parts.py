@@ -25,6 +25,7 @@ SUMS = {
 }
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("text", SUMS)
 def test_sums(text: str, target: str) -> None:

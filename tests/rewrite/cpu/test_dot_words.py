@@ -97,6 +97,7 @@ def matrix_product(m: int, n: int, k: int, a: str, b: str, extreme: bool, target
     assert np.array_equal(run(program, TARGETS[target], arrays), expected)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("a", BYTES)
 @pytest.mark.parametrize("b", BYTES)
@@ -116,6 +117,7 @@ def test_without_such_instructions_the_sums_stay_as_they_are(a: str, b: str) -> 
     assert not has_dots(build(MATMUL, {"A": (32, 64), "B": (64, 32)}, {"A": a, "B": b}), NEON)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("cell", "place", "words"), [
     ("i,j", lambda i, j: (i, j), True), ("j,i", lambda i, j: (j, i), True), ("0,i,j", lambda i, j: (0 * i, i, j), True),
     ("i,3,j", lambda i, j: (i, 0 * i, j), True), ("i//2,j", lambda i, j: (i // 2, j), True),  # gathered: two rows a place
@@ -136,7 +138,7 @@ def test_results_of_words_have_places_of_their_own(
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("target", "a", "b"), [
     pytest.param(t, *types, marks=() if t in ("cpu", "AVX2", *also) else pytest.mark.long)
     for types, also in ((("u8", "i8"), ("VNNI", "i8mm")), (("u8", "u8"), ("AVX-VNNI",)), (("i8", "i8"), ("AMX", "dotprod")),
@@ -153,7 +155,7 @@ def test_zero_points(target: str, a: str, b: str) -> None:
     assert target != "cpu" or has_dots(program, VNNI)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("weights", "lead"), [
     ((), ""), (("W",), "0,"), pytest.param((), "0,", marks=pytest.mark.long), pytest.param(("W",), "", marks=pytest.mark.long)])
@@ -172,7 +174,7 @@ def test_convolutions_with_padding(target: str, weights: tuple[str, ...], lead: 
     assert target != "cpu" or has_dots(program, VNNI)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("target", PATHS)
 @pytest.mark.parametrize("text", [
     "C[0,i,j] = i32(A[i,j])\nC[0,i,j] += (i32(A[i,k]) - 1) * (i32(B[k,j]) - 2)",
@@ -225,6 +227,7 @@ def test_rewritten_programs_mean_the_same() -> None:
         assert np.array_equal(evaluate(table.named("dot_words").run(program, machine), arrays)["C"], expected)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("machine", "cpu", "operands", "instruction"), [
     (DOTPROD, "neoverse-n1", ("i8", "i8"), "sdot"), (DOTPROD, "neoverse-n1", ("u8", "u8"), "udot"),
     (SVE_DOTPROD, "neoverse-v1", ("i8", "i8"), "sdot"), (I8MM, "neoverse-n2", ("u8", "i8"), "usdot"),
@@ -307,7 +310,7 @@ LESS = ((2, 14, 64, 32, 3, 1), (1, 28, 64, 16, 3, 1), (3, 7, 64, 48, 3, 1), (1, 
 """As IMAGES, but fewer rows, filters and channels, for the interpreter."""
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 @pytest.mark.parametrize(("target", "high", "wide", "channels", "filters", "window", "stride"), [
     *(("cpu", *image) for image in IMAGES + FEW), *(("AMX", *image) for image in FEW + LESS),
     *(pytest.param("AMX", *image, marks=pytest.mark.long) for image in IMAGES)])

@@ -68,6 +68,7 @@ def special(dtype: str, shape: tuple[int, ...]) -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.part(9)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "u4"])
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 @pytest.mark.parametrize("shape", [(9, 1003), (3, 2048), (1, 100_001)])

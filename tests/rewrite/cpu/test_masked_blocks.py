@@ -65,6 +65,7 @@ def expected(logit: str, a: dict[str, np.ndarray]) -> np.ndarray:
     return np.einsum("hij,hje->hie", e / e.sum(axis=-1, keepdims=True), a["V"].astype(np.float64))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("logit", "rows", "keys"), [
     *((logit, 64, 80) for logit in (CAUSAL, LATER, WINDOW, NEGATED, RISING, ADDED)), (CAUSAL, 131, 200), (WINDOW, 131, 200),
     *(pytest.param(logit, 131, 200, marks=pytest.mark.long) for logit in (LATER, NEGATED, RISING, ADDED)),

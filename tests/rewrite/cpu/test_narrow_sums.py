@@ -49,6 +49,7 @@ def test_choices_that_do_not_fit() -> None:
     assert len(narrow_sums.options(program, AVX2)) == 1
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "i2", "?"])
 @pytest.mark.parametrize("shape", [(33, 1001), (500, 16)])
 def test_counts(dtype: str, shape: tuple[int, int]) -> None:
@@ -72,6 +73,7 @@ def test_the_smallest_numbers() -> None:
         np.testing.assert_array_equal(polytc.run("R[i] += i64(A[i,j]) - 5", A=a), a.sum(axis=1, dtype=np.int64) - 5*count)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
 @pytest.mark.parametrize("n", [1, 15, 16, 1000])
 def test_ranks(dtype: str, n: int) -> None:

@@ -53,6 +53,7 @@ def test_what_is_copied() -> None:
     assert copied("S[i] += A[i,k]", {"A": (40, 64)}, "f16") == set()
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("constant", [False, True])
@@ -76,6 +77,7 @@ def test_the_copy_of_a_constant_is_made_once() -> None:
     assert "f32(A[" in str(lowered.rewritten)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_padded_convolutions(target: str, stride: int) -> None:
@@ -116,6 +118,7 @@ def test_a_value_that_changes_between_its_readers_is_copied_again(target: str) -
     assert len([t for t in table.named("widening").run(program, AVX512).tensors if t.name.startswith("T_wide")]) == 2
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("beyond", [3.0, 0.1, 0.25, -1e-6])
 def test_beyond_the_ends_is_what_the_guard_says(half: str, beyond: float) -> None:

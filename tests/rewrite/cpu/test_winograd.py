@@ -301,6 +301,7 @@ def test_windows_in_three_dimensions(step: int, depth: int, extent: int) -> None
     close(result, expected)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "taken"), [
     ("O[m,h,w] += (X[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:6, w in 0:6", True),
     ("O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s]", True),

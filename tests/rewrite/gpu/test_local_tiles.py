@@ -108,6 +108,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
     assert_tiles(name, *((lowered[0].loops, lowered[0].source.text) if lowered else kernels(text, shapes)))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("name", "machine"), [
     pytest.param(n, m, marks=[] if m == "nvidia-sm90" or n == "long sums" else pytest.mark.long)
     for n in FEW for m in ("generic-gpu", "nvidia-sm90", "mali")])
@@ -130,6 +131,7 @@ def test_operands_of_one_dimension() -> None:
                for s in traverse.walk_stmt(k.body))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
 def test_dtypes(dtype: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:
@@ -176,7 +178,7 @@ def assert_tiles(name: str, module: loops.Module, source: str) -> None:
     assert guarded == []
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("size", [40, pytest.param(300, marks=pytest.mark.long), 2048])
 @pytest.mark.parametrize("machine", [n for n, m in DEVICES.items() if m.fast_local_memory])
 def test_groups_keep_the_limits_of_the_device(machine: str, size: int) -> None:

@@ -49,6 +49,7 @@ def local(module: loops.Module) -> list[loops.Buffer]:
             if isinstance(s, loops.Alloc) and s.buffer.space == "local"]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     text, shapes, expected = PROGRAMS[name]
@@ -60,6 +61,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(run(text, arrays, target), expected(**arrays), err_msg=target.name)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tiles_are_in_local_memory_and_banks_do_not_meet(name: str) -> None:
     text, shapes, _ = PROGRAMS[name]

@@ -69,7 +69,7 @@ def run(program: Program, sizes: dict[str, int], arrays: dict[str, np.ndarray]) 
     sized(executable, compiler.options(executable), given).run([arrays[n] for n in program.arrays])
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", CASES)
 def test_one_text_serves_all_sizes(name: str, targets: tuple[str, ...]) -> None:
     case = CASES[name]
@@ -139,7 +139,7 @@ SPLIT = {
 }
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("name", SPLIT)
 def test_groups_divide_reductions_with_few_results(name: str, targets: tuple[str, ...]) -> None:
     case, typical, kernels = SPLIT[name]

@@ -54,7 +54,7 @@ def shape(program: Program, machine: str) -> tuple[int, int]:
     return len(low.source.launches), low.source.text.count("barrier(")
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(30)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "mali"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_same_kernels(name: str, machine: str) -> None:

@@ -65,6 +65,7 @@ def value(e: pr.Expr, at: dict[str, int]) -> Any:
     raise AssertionError(e)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("widths", "shape", "most"), [((8, 16), (32, 16), 1), ((8, 16), (32, 16), 4), ((8, 10), (32, 10), 4),
                                                         ((8, 16), (30, 16), 1), ((5, 7), (20, 7), 1)])
 def test_each_element_is_copied_once(widths: tuple[int, int], shape: tuple[int, int], most: int) -> None:

@@ -41,7 +41,7 @@ def lowered(text: str, machine: str, **shapes: tuple[int, ...]) -> tuple[loops.M
     return made.loops, made.source.text
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("machine", SLOW)
 @pytest.mark.parametrize("name", [*PROGRAMS, *MORE])
 def test_results(name: str, machine: str, targets: tuple[str, ...]) -> None:
@@ -52,6 +52,7 @@ def test_results(name: str, machine: str, targets: tuple[str, ...]) -> None:
     np.testing.assert_array_equal(run(text, given, OpenCLTarget(DEVICES[machine])), expected(**given))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", *SLOW])
 @pytest.mark.parametrize(("text", "einsum"), [
     ("T[i,j,k+2] += A[i,k]*B[q,k] where k in 1:8, j in 0:12", "ik,qk->ik"),
@@ -80,6 +81,7 @@ def test_cut_statements_mean_the_same(name: str) -> None:
     same_results(program, made)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
 def test_dtypes(dtype: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:

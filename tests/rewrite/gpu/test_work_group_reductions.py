@@ -112,7 +112,7 @@ ALIKE = ("a maximum", "everything, once", "few columns", "softmax of few rows", 
 """Programs whose kernels another one has, too."""
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in ALIKE else []) for n in PROGRAMS])
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     text, shapes, expected = PROGRAMS[name]
@@ -135,6 +135,7 @@ def test_results_at_sums_of_what_is_reduced(text: str, expected: Callable[..., n
     np.testing.assert_array_equal(run(text, arrays, OpenCLTarget()), expected(**arrays))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("op", "dtype", "expected"), [
     ("+", "i4", np.add), ("+", "u1", np.add), ("+", "f8", np.add), ("max", "i2", np.maximum), ("|", "u4", np.bitwise_or),
     ("&", "i8", np.bitwise_and), ("^", "i4", np.bitwise_xor), ("+", "f2", np.add)])
@@ -172,6 +173,7 @@ def test_any_and_all(op: str, expected: np.ufunc, targets: tuple[str, ...]) -> N
     np.testing.assert_array_equal(found, expected.reduce(x, 1))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["a triangle", "a band", "every third", "every third row", "argmax of a triangle"])
 def test_conditions_do_not_keep_items_from_dividing(name: str) -> None:
     text, shapes, _ = PROGRAMS[name]
@@ -187,6 +189,7 @@ def test_rows_that_a_condition_leaves_out_are_not_touched(targets: tuple[str, ..
     np.testing.assert_array_equal(run(text, arrays, OpenCLTarget()), expected)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("text", "device"), [
     *((SOFTMAX, d) for d, m in DEVICES.items() if m.kind == "gpu"),
     *(pytest.param(LAYERNORM.replace("*g[j]+b[j]", ""), d, marks=[] if d == "generic-gpu" else pytest.mark.long)

@@ -120,6 +120,7 @@ def test_products_in_a_time_loop_take_tiles() -> None:
     assert len(launches(low)) == 2
 
 
+@pytest.mark.long
 def test_elimination_by_blocks_keeps_its_schedule() -> None:
     """However many items a group may have: the items go over the work by turns."""
     shapes = {"A": (64, 64)}

@@ -71,6 +71,7 @@ def check(body: str) -> None:
             np.testing.assert_allclose(got[n], wanted[n], rtol=1e-12, err_msg=f"{target} {n}")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", MERGED)
 def test_loops_that_walk_together_are_one(name: str) -> None:
     body, left = MERGED[name]
@@ -194,6 +195,7 @@ def test_two_nests_in_a_row_are_two_loops() -> None:
     np.testing.assert_allclose(got["s"], wanted["s"], rtol=1e-12)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "shapes", "ranges"), [
     ("Y[b,c,h,w] = max(X[b,c,h,w], 0)", {"X": ("n", 6, 4, 5)}, ["120*n"]),
     ("Y[a,b] = X[a,b]*2", {"X": (6, "n")}, ["6*n"]),

@@ -37,6 +37,7 @@ def test_shape_of_the_result(name: str) -> None:
     assert shape(text, shapes) == expected
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("name", [*SPLIT, *KEPT])
 def test_results(name: str, target: str) -> None:

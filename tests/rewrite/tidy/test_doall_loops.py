@@ -41,6 +41,7 @@ def arrays() -> dict[str, np.ndarray]:
     return {n: rng.standard_normal((7, 7)) for n in "AB"}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", FLAT)
 def test_no_order_is_left(name: str) -> None:
     p = program(FLAT[name])

@@ -144,6 +144,7 @@ CASES = {
 }
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", CASES)
 def test_steps_act(name: str) -> None:
     case = CASES[name]
@@ -153,7 +154,7 @@ def test_steps_act(name: str) -> None:
         assert set(steps) <= acted
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_is_right_at_all_sizes(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

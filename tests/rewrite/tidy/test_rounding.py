@@ -74,6 +74,7 @@ def test_a_precise_program_stays() -> None:
     assert rounding.cut_first(program) == program
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("zero", [0, 3, 128, 255])
 def test_numbers(targets: tuple[str, ...], zero: int) -> None:
     """Halves go to even, odd zero points or not; what is far away is cut off, infinities with it."""

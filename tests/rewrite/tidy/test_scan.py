@@ -17,6 +17,7 @@ def scans(program: Program) -> int:
     return sum(any(r.tensor == s.target for r in reads(s)) for s in scan.simplify_prefixes(program).statements)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("text", [
     "Y[i,j] += X[i,k] where k <= j, j in 0:X.shape[1]",
     "Y[i,j] += X[i,k] where j >= k, j in 0:X.shape[1]",
@@ -35,7 +36,7 @@ def test_prefixes_are_scans(text: str, target: str) -> None:
     check(program, target)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("text", [
     "Y[i,j] += X[i,k] * j where k <= j, j in 0:X.shape[1]",              # the value depends on the place
     "Y[i,j] += X[i,k] where k <= j + 3, j in 0:20",                      # starts with more than one element

@@ -81,6 +81,7 @@ def test_an_operand_that_the_reduction_walks_in_long_strides_is_packed_as_high_a
     assert (panel_width(s, tile.vector), panel_width(s, tile.jam or "")) == (tile.width * machine.lanes(4), tile.rows)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("machine", "where"), [
     (AVX2, ""), (AVX2, "where i <= j"), (AVX2, "where i <= k"), (AVX512, ""),
     *(pytest.param(AVX512, where, marks=pytest.mark.long) for where in ("where i <= j", "where i <= k"))])
@@ -109,6 +110,7 @@ def test_rows_of_results_that_are_stored_one_by_one_are_neighbours(order: str, j
     assert (tile.vector, tile.jam) == ("m", jam)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", ["Y[i, i//4, j] += A[k,i] * B[k,j]", "Y[i, j, j//4] += A[k,i] * B[k,j]",
                                   "Y[i, i, j] += A[k,i] * B[k,j]", "Y[i, 23-i, j] += A[k,i] * B[k,j]",
                                   "Y[j, i, 23-j] += A[k,i] * B[k,j]"])
@@ -132,6 +134,7 @@ def test_few_terms_are_no_reason_to_store_results_one_by_one(terms: int, vector:
     assert chosen(program, "S1", machine).vector == vector
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
 @pytest.mark.parametrize("constants", ["", "A", "B", "AB"])
 @pytest.mark.parametrize("text", ["C[{0},{1}] += A[{0},{2}] * B[{2},{1}]", "C[{0},{1}] += A[{2},{0}] * B[{2},{1}]",

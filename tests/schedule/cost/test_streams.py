@@ -62,7 +62,7 @@ def test_for_many_rows_of_results_it_costs_more_than_a_copy() -> None:
     assert many.cycles > 16 * few.cycles * 0.9
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("text", ["C[b,j] += x[b,i]*A[i,j]", "C[b,j] max= x[b,i]*A[i,j]",
                                   "C[b,j] += x[b,i]*A[i,j]; D[b,j] = C[b,j]*2 + 1",
                                   "C[b,j] += x[b,i]*A[i,j] where i in 3:61, j in 5:1290"])

@@ -57,6 +57,7 @@ def accumulators(module: loops.Module) -> int:
 TILED = ("matmul", "transposed matmul", "1x1 convolution", "strided convolution")
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_vectors_are_as_wide_as_the_machine_and_a_loop_is_parallel(name: str, machine: str) -> None:
@@ -103,6 +104,7 @@ def _is_fma(line: str) -> bool:
     return bool(re.search(r"\b(vfmadd|fmla|fmad)", line))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", ["matmul", "1x1 convolution"])
 def test_the_innermost_loop_does_not_spill(name: str, machine: str) -> None:

@@ -121,6 +121,7 @@ def check(p, schedule, targets=("interp", "cpu")):
             np.testing.assert_allclose(buffers[n], expected[n], rtol=1e-10, err_msg=f"{p.name} on {target}")
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_without_tiles(name):
     check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: tile_sizes.given(
@@ -178,6 +179,7 @@ def _kinds(n):
     return []
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("p", "expected"), [
     (ls.cholesky(1000), {"parallel"}), (lu(1000), {"parallel", "vector"}), (jacobi_2d(100, 1000, 1000), {"parallel", "vector"}),
     (seidel_2d(100, 1000, 1000), {"parallel"}), (fields(100, 1000, 1000), {"parallel", "vector"}),

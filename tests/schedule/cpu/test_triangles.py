@@ -76,7 +76,7 @@ FEWER = {45: 23, 41: 23, 43: 23, 35: 19, 33: 19, 31: 19, 29: 19}
 """Extents for the interpreter, which runs loops in Python."""
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("name", "machine", "target"), [
     pytest.param(name, *on, marks=pytest.mark.long if name in PRODUCTS[1:] and on not in QUICK else ())
     for name in PROGRAMS for on in (*QUICK, ("AVX512", "interp"), ("AVX2", "cpu"))])
@@ -114,6 +114,7 @@ FULL = {("syr2k", "NEON"), ("upper triangle", "AVX2"), ("triangular operand", "A
 """Each program and each machine at least once: the others are long."""
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("name", "machine"), [
     pytest.param(n, m, marks=() if (n, m) in FULL else pytest.mark.long) for n in LARGE for m in MACHINES])
 def test_full_tiles_are_those_of_a_box(name: str, machine: str) -> None:

@@ -17,6 +17,7 @@ from polytc.stages import build
 from polytc.targets.interp.target import InterpTarget
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "meets"), [
     ("C[j,i] = C[i,j] where i in 0:20, j in 0:20, i < j", False),
     ("C[j,i] = C[i,j] where i in 0:20, j in 0:20, i <= j", False),                  # the diagonal is read and written by one

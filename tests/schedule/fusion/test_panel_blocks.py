@@ -52,7 +52,7 @@ def test_small_copies_stay_as_they_are() -> None:
     assert not blocks(PRODUCT, {"A": (200, 20), "B": (20, 200)})
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("text", [
     PRODUCT, "C[i,j] max= A[i,k]*B[k,j]", "C[i,j] += A[k,i]*B[k,j]", "C[i,j] += A[i,k]*B[j,k]",
     PRODUCT + "; D[i,j] = max(C[i,j] + V[j], 0)", PRODUCT + "; S[i] += C[i,j]", "T[k,j] = B[k,j]*2; C[i,j] += A[i,k]*T[k,j]",
@@ -87,6 +87,7 @@ def _expected(text: str, x: dict[str, np.ndarray]) -> list[np.ndarray]:
     return [np.exp(product * 0.01) @ b] if "D[i,l]" in text else [product]
 
 
+@pytest.mark.long
 def test_a_record_says_the_block() -> None:
     shapes = {"A": (33, 50), "B": (50, 101)}
     own = polytc.compile(PRODUCT, shapes=shapes, machine=SMALL)

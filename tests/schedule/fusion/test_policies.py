@@ -34,6 +34,7 @@ def groups(text: str, policy: str | None) -> list[set[str]]:
     return [{s.target for s in g.statements} for g in choose(rewritten, AVX2, policy).groups]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("text", SHAPES)
 def test_the_results_are_the_same(text: str, policy: str) -> None:
@@ -112,6 +113,7 @@ def test_what_turns_its_operand_keeps_both_loops_of_its_square_tiles(text: str, 
     assert (len(last.statements) > 1) == fused, str(found)
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("policy", [None, *POLICIES])
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_turned_operands(target: str, policy: str | None) -> None:

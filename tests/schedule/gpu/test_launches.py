@@ -155,7 +155,7 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
 TILED = ("seidel", "subsequence")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("name", "mode"), [
     pytest.param(n, m, marks=pytest.mark.long if m == "tiles" and n not in TILED else []) for n in PROGRAMS for m in MODES])
 def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
@@ -263,6 +263,7 @@ def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
             np.testing.assert_allclose(op(**{k: a.copy() for k, a in given.items()}), expected["A"], rtol=1e-12)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("tiles", [0.0, 1e12])
 @pytest.mark.parametrize("name", ["seidel", "subsequence"])
 def test_wavefronts_of_open_sizes(name: str, tiles: float, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:

@@ -90,6 +90,7 @@ def lowered(case: Case) -> compiler.Lowered:
     return found
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", [*VECTORS, *SCALARS])
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     case = {**VECTORS, **SCALARS}[name]

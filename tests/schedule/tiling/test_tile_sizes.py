@@ -43,6 +43,7 @@ def posed(text: str, n: int, m: int, machine: Machine) -> tuple[point_loops.Scen
     return point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, machine), tree
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("machine", [SMALL, replace(SMALL, cores=1), AVX2])
 @pytest.mark.parametrize("shape", [(200, 300), (1000, 70)])
 @pytest.mark.parametrize("text", [HEAT, SEIDEL])

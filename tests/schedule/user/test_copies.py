@@ -15,6 +15,7 @@ WINDOW = ("Y[i] += X[i+r] * W[r]", {"X": (26,), "W": (3,)})
 PLANE = ("Y[i,j] += X[i+r,j+s] * W[r,s]", {"X": (10, 14), "W": (3, 3)})
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("at", [None, "i.0", "i.1", "r"])
 def test_overlapping_windows(at: str | None) -> None:
     """An element is copied before the first of several iterations that read it."""

@@ -58,6 +58,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(found, given["A"] @ given["B"], target)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_copies_are_in_the_memory_of_those_that_use_them(name: str) -> None:
     make, local, barriers = SCHEDULES[name]

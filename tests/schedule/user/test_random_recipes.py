@@ -22,7 +22,7 @@ from tests.schedule.test_random_programs import programs
 from tests.schedule.user.test_recipe import right
 from tests.test_programs import check
 
-SETTINGS = settings(max_examples=30, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=15, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large])
 REFUSALS = {"E701", "E704", "E708"}
 WITNESS = r" breaks (\w+\[.*\] -> \w+\[.*\] on \w+|the reduction)"

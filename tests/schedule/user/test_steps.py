@@ -67,6 +67,7 @@ def test_what_runs_beside_an_inner_loop_goes_with_its_half() -> None:
     assert [loopnest.statements((x,)) for x in apart.body] == [("S1", "S2"), ("S3", "S4")]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("make", [
     lambda s: s.collapse("S1", "i", "j"),
     lambda s: s.collapse("S1", "j", "k").tile("S1", {"j_k": 7}),

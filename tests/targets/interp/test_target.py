@@ -29,6 +29,7 @@ def floats(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_every_operation_is_numpys(dtype: DType, lanes: int) -> None:

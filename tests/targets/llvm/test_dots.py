@@ -31,6 +31,7 @@ def numbers(dtype: str, count: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(low, high, count).astype(named(dtype).numpy)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("name", "target", "lanes"), CASES)
 def test_dot_products_alone_and_in_sums(name: str, target: int, lanes: int) -> None:
     """Of words in memory, and of words that are made of neighbouring or far numbers; one operand may be one word."""

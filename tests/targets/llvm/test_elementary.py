@@ -80,6 +80,7 @@ def test_the_coefficients_are_those_that_the_script_computes(name: str) -> None:
     assert error < 0.2 * 2.0**-24
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ONE)
 def test_single(name: str) -> None:
     error, at = worst(name, patterns(0, 1 << 32, STEP))
@@ -95,6 +96,7 @@ def test_every_single(name: str) -> None:
     assert error <= DOCUMENTED[name, F32], (error, at)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ONE)
 def test_double(name: str) -> None:
     x = inputs(name, F64)[::7]
@@ -112,6 +114,7 @@ def test_double(name: str) -> None:
     assert checked > 300
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize("name", ["pow", "atan2"])
 def test_two_arguments(name: str, dtype: DType) -> None:
@@ -148,6 +151,7 @@ def test_arguments_far_from_zero(name: str, dtype: DType) -> None:
                 assert abs(mpmath.mpf(float(y)) - e) <= DOCUMENTED[name, dtype] * float(np.spacing(dtype.numpy.type(abs(e))))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize("name", ONE)
 @pytest.mark.parametrize("vectors", [(16,), pytest.param((2, 4, 8), marks=pytest.mark.long)], ids=str)
@@ -157,6 +161,7 @@ def test_the_place_of_an_element_does_not_matter(name: str, dtype: DType, vector
     assert all(np.array_equal(results[0], r, equal_nan=True) for r in results[1:])
 
 
+@pytest.mark.part(4)
 @pytest.mark.skipif(TARGET.machine.vector_bytes < 32, reason="compares x86 processors from AVX2 on with older ones")
 @pytest.mark.parametrize("name", ONE)
 def test_machines_agree(name: str) -> None:

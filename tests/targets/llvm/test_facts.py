@@ -77,6 +77,7 @@ def test_addresses_are_promised_to_be_inside_only_where_all_lanes_count(masked: 
     assert np.array_equal(run(m, x), want)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("stride", [1, 2, 3, 70, -1, -2])
 @pytest.mark.parametrize("active", [1, 3, 5, 7])
 @pytest.mark.parametrize("dtype", [F32, BOOL], ids=str)

@@ -80,6 +80,7 @@ FLOATS = [n for n, row in INTRINSICS.items() if row.result == "float" and row.ar
 """tests/functions has the others."""
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize("name", FLOATS)
 def test_float_functions(name: str, dtype: DType) -> None:
@@ -164,6 +165,7 @@ def test_power_by_a_constant(exponent: float) -> None:
     assert np.array_equal(np.signbit(got[:-4]), np.signbit(want[:-4]))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("dtype", [F16, F32, F64], ids=str)
 @pytest.mark.parametrize("op", ["min", "max"])
@@ -203,6 +205,7 @@ def test_rounding(name: str, dtype: DType) -> None:
         assert np.array_equal(got, want, equal_nan=True)
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("dtype", INTS, ids=str)
 @pytest.mark.parametrize("name", ["abs", "sign", "floor", "ceil", "trunc", "round", "min", "max", "pow", "fmod", "clamp"])
 def test_integers(name: str, dtype: DType) -> None:

@@ -58,6 +58,7 @@ def test_a_parallel_loop_inside_of_a_parallel_one_is_a_loop(threads: int) -> Non
     assert np.array_equal(run(m, threads=threads), np.ones((6, 40)))
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("weights", [(1, 1), (2, 1), (1, 3), (3, 2, 1), (7, 1, 4, 2)], ids=str)
 def test_loops_that_run_at_once_do_each_iteration_once(weights: tuple[int, ...], threads: int) -> None:

@@ -27,6 +27,7 @@ def dividends() -> np.ndarray:
     return np.concatenate([numbers, ends])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("divisor", [3.0, 10.0, 0.1, 255.0, 0.0068754046224057674, -0.3, 1.9999999, 1.9999998, 0.5, 1e-10,
                                      1e18, -1e-18])
 def test_quotients_are_rounded_once(divisor: float) -> None:

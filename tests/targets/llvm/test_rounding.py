@@ -37,6 +37,7 @@ def nearest(x: float, dtype: DType) -> int:
     return best | (0x8000 if x < 0 else 0)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("source", [F32, F64], ids=str)
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)

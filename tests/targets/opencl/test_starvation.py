@@ -55,6 +55,7 @@ def test_what_does_not_starve(text: str) -> None:
     assert found(program, {"X": (4000,)}, schedule="program" if "for" in text else None) == ()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize(("text", "open_", "typical"), [
     ("Y[i] = 2*X[i]", {"X": ("n",)}, {"n": 1 << 20}),

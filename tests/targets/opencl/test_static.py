@@ -44,6 +44,7 @@ def source(name: str, machine: str) -> Source:
     return compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source
 
 
+@pytest.mark.part(4)
 @pytest.mark.skipif(static.ptxas() is None, reason="ptxas is not here")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nvidia(name: str) -> None:
@@ -57,6 +58,7 @@ def test_nvidia(name: str) -> None:
     assert used.hot == HOT.get(name, used.hot)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_amd(name: str) -> None:
     made = source(name, "amd-gfx90a")

@@ -58,7 +58,7 @@ QUICK = {"f16": (1, 4), "bf16": (1, 8), "f32": (1, 2, 16), "f64": (1, 8), "bool"
 """Lanes: each number of them for signed and unsigned integers and for floats."""
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("dtype", "lanes"), [
     pytest.param(t, n, marks=() if n in QUICK[str(t)] else pytest.mark.long)
     for t in REAL.values() for n in (1, 2, 4, 8, 16)], ids=str)
@@ -99,6 +99,7 @@ def test_register_tile_is_an_array_of_vectors() -> None:
     assert "acc[7] = fma(" in text
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("dtype", "lanes"), [
     pytest.param(t, n, marks=() if (n in (2, 16)) == (t in (F32, F64, I8)) or t == I8 else pytest.mark.long)
     for t in (F16, F32, F64, I8, U8, I64, BOOL) for n in (2, 4, 8, 16)], ids=str)

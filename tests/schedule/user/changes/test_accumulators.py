@@ -45,7 +45,7 @@ def spaces(recipe: Recipe, shapes: dict[str, tuple[int, ...]], local: int = 32 <
     return {**found, **{b.name: "global" for b in low.loops.scratch}}
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("make", [
     lambda s: s.accumulate("C"),
@@ -64,6 +64,7 @@ def test_results(make: Callable[[Recipe], Recipe], shapes: dict[str, tuple[int, 
     assert any(isinstance(c, accumulators.Accumulator) for c in made.changes)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "shapes", "statement"), [
     ("C[i] max= A[i,k]", {"A": (7, 9)}, "C"),
     ("C[i] += A[i,k] where k <= i", {"A": (7, 9)}, "C"),

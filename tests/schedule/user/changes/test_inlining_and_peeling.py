@@ -46,6 +46,7 @@ def test_unknown_tensors() -> None:
     assert "temporaries are T" in refusal(lambda: chain().inline("Q"), "E707")
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("make", [
     lambda: matmul().tile("S1", i=4, k=4).peel("S1", "k.0"),
     lambda: matmul().tile("S1", i=4, k=4).peel("S1", "i.0", 2),

@@ -18,7 +18,7 @@ PRECISE = "precise def f(f32[N,K] A) -> (C) { C[i] += A[i,k] }"
 WHOLE = "S[] += X[k] * X[k]"
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("columns", [1, 16, 100, 131])
 @pytest.mark.parametrize("make", [
     lambda s: s.rfactor("C", "k.0").parallel("S1_part", "k.0"),
@@ -39,6 +39,7 @@ def test_rows(make: Callable[[Recipe], Recipe], columns: int) -> None:
     np.testing.assert_array_equal(polytc.run(ROWS, a, schedule=made, threads=2), a.sum(1))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", ["C[i] max= A[i,k]", "C[i] min= A[i,k] where k <= i + 3", "C[i] *= A[i,k]", "C[h+r] += A[h,r]",
                                   "C[i] = A[i,0]; C[i] += A[i,k]"])
 def test_other_updates(text: str) -> None:

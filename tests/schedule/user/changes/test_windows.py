@@ -19,7 +19,7 @@ def chain(n: int = 130) -> Recipe:
     return polytc.schedule(CHAIN, shapes={"X": (n,)})
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("n", [3, 33, 130, 131])
 @pytest.mark.parametrize("make", [
     lambda s: s.compute_at("T", "Y", at="i.0").parallel("Y", "i.0"),
@@ -37,6 +37,7 @@ def test_a_chain(make: Callable[[Recipe], Recipe], n: int) -> None:
     np.testing.assert_array_equal(polytc.run(CHAIN, x, schedule=made, target="interp"), t[:-2] + t[1:-1] * 3 + t[2:])
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize(("text", "shapes", "tensor"), [
     ("Y[i] = X[2*i] + X[2*i+1]", {"X": (41,)}, "X"),
     ("Y[i] = X[20-i] * X[21-i] where i in 0:20", {"X": (30,)}, "X"),
@@ -52,6 +53,7 @@ def test_windows_of_many_forms(text: str, shapes: dict[str, tuple[int, ...]], te
     assert any(isinstance(c, windows.Window) for c in made.changes)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "shapes"), [
     ("T[i] += X[i,k]; Y[i] = T[i] + T[i+1]", {"X": (21, 5)}),
     ("T[i] += X[i,k] where k <= i; Y[i] = T[i] + T[i+1]", {"X": (21, 5)}),

@@ -41,6 +41,7 @@ def at(function: ctypes.CFUNCTYPE, sizes: dict[str, int]) -> int:
     return found
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("seed", range(30))
 def test_values_guards_and_intervals(seed: int) -> None:
     chance = random.Random(seed)

@@ -238,6 +238,7 @@ def numbers(kind: str, seed: int = 0) -> tuple[str, dict[str, np.ndarray], np.nd
             return "m max= ~x[i]", {"x": x}, (~x).max()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("kind", [
     "carried", pytest.param("carried once", marks=pytest.mark.long), pytest.param("carried thirds", marks=pytest.mark.long),
     "carried integers", "negated", "quotient", "complements"])
