@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,8 +52,8 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     dtype: type to compute in; else the operands' types are promoted as numpy does.  casting: what may be converted to it, and
     from it to `out`.  out: any numpy array of the result's shape; a contiguous one apart from the operands is written directly.
     order: 'F' and 'C' lay out the result in memory; 'A' is 'F' if all operands are; 'K' is 'C' here.  optimize: a path as
-    numpy.einsum_path gives it is followed; anything else leaves the order of the products to polytc, and lets `out` have any
-    type, as numpy does then.
+    numpy.einsum_path gives it is followed; anything else leaves the order of the products to opt_einsum, and lets `out` have
+    any type, as numpy does then.
     target, threads: see `compile`.
     One operand without a sum gives a view of it, as in numpy.
     Raises ArgumentError E411 (also a ValueError, TypeError or RuntimeError, as numpy does) where the arguments do not fit.
@@ -310,33 +309,14 @@ def _extents(spec: str, terms: Sequence[Term]) -> dict[str, int]:
 
 
 def _order(terms: Sequence[Term], result: tuple[str, ...], extents: dict[str, int]) -> list[tuple[int, ...]]:
-    """Which factors to multiply first: greedily the pair whose result is smallest against what it replaces, then the pair that
-    takes the fewest operations; products of two factors or fewer are one step."""
-    steps: list[tuple[int, ...]] = []
-    labels = [frozenset(t.labels) for t in terms]
-    while len(labels) > 2:
-        costs = {(i, j): _cost(labels, result, (i, j), extents) for j in range(len(labels)) for i in range(j)}
-        i, j = min(costs, key=lambda pair: costs[pair])
-        labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [_kept(labels, result, (i, j))]
-        steps.append((i, j))
-    return [*steps, tuple(range(len(labels)))]
+    """Which factors to multiply first, for the fewest operations: opt_einsum's choice, exhaustive up to a handful of operands
+    (Smith & Gray, opt_einsum, Journal of Open Source Software 3(26), 2018); products of two factors or fewer are one step."""
+    if len(terms) < 3:
+        return [tuple(range(len(terms)))]
+    from opt_einsum.paths import auto  # few calls have so many operands
 
-
-def _kept(labels: list[frozenset[str]], result: tuple[str, ...], pair: tuple[int, int]) -> frozenset[str]:
-    """Labels of the product of a pair that something still needs."""
-    rest = frozenset(result).union(*(x for k, x in enumerate(labels) if k not in pair))
-    return (labels[pair[0]] | labels[pair[1]]) & rest
-
-
-def _cost(labels: list[frozenset[str]], result: tuple[str, ...], pair: tuple[int, int], extents: dict[str, int]
-          ) -> tuple[int, int]:
-    a, b = labels[pair[0]], labels[pair[1]]
-    growth = _size(_kept(labels, result, pair), extents) - _size(a, extents) - _size(b, extents)
-    return growth, _size(a | b, extents)
-
-
-def _size(labels: frozenset[str], extents: dict[str, int]) -> int:
-    return math.prod(extents[x] for x in labels)
+    path: list[tuple[int, ...]] = auto([frozenset(t.labels) for t in terms], frozenset(result), extents)
+    return path
 
 
 def _refuse(spec: str, reason: str, kind: type[ArgumentError] = ArgumentError) -> Exception:

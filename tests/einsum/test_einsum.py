@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polytc
+from polytc.contraction import text_of
 from polytc.errors import ArgumentError
+from polytc.program.scalars import DTYPES
 
 CASES = [
     ("ij,jk->ik", (5, 4), (4, 3)), ("ij,jk->ik", (5, 0), (0, 3)), ("ij->ji", (0, 3)),
@@ -88,6 +94,30 @@ def test_a_chain_is_contracted_pairwise() -> None:
     a = np.eye(10)
     spec = ",".join(f"{chr(97 + k)}{chr(98 + k)}" for k in range(20)) + "->au"
     assert np.array_equal(polytc.einsum(spec, *[a] * 20, target="evaluate"), a)
+
+
+@pytest.mark.parametrize(("spec", "extents"), [
+    ("ce,dbfa,gdcb,egf->a", dict(zip("abcdefg", (21, 21, 7, 21, 16, 7, 19)))),
+    ("ge,fdbc,d,ibc,gj->ij", dict(zip("bcdefgij", (3, 4, 12, 9, 8, 7, 30, 31)))),
+    ("ab,bc,cd,da->", dict(zip("abcd", (2, 40, 3, 50))))])
+def test_no_other_order_takes_fewer_operations(spec: str, extents: dict[str, int]) -> None:
+    """Of all orders of products of two, each of which is tried."""
+    left, result = spec.split("->")
+    text = text_of(spec, tuple(tuple(extents[x] for x in part) for part in left.split(",")), DTYPES["f32"])
+    taken = sum(math.prod(map(int, re.findall(r"in 0:(\d+)", line))) for line in text.splitlines()[:-1])
+
+    def fewest(parts: tuple[frozenset[str], ...]) -> int:
+        if len(parts) == 1:
+            return 0
+        found = []
+        for a, b in itertools.combinations(parts, 2):
+            rest = list(parts)
+            rest.remove(a)
+            rest.remove(b)
+            kept = (a | b) & frozenset(result).union(*rest)
+            found.append(math.prod(extents[x] for x in a | b) + fewest((*rest, kept)))
+        return min(found)
+    assert taken == fewest(tuple(map(frozenset, left.split(","))))
 
 
 @pytest.mark.parametrize(("spec", "shapes", "names"), [

@@ -200,9 +200,9 @@ def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machin
 
 def _read_again(program: pr.Program, joined: Cluster) -> int:
     """Bytes of the largest tensor that the last group reads, and others before it, in the same iterations of the shared loops.
-    Contractions read what is laid out for their tiles, again and again."""
+    Sums of products read what is laid out for their tiles, again and again."""
     *before, last = range(len(joined.groups))
-    if any(is_contraction(s) for g in joined.groups for s in g.statements):
+    if any(s.op == "+" and is_contraction(s) for g in joined.groups for s in g.statements):
         return 0
     places = [_places_of_rows(joined, n) for n in (*before, last)]
     common = {t: d for t, d in places[last].items() if d and any(places[n].get(t) == d for n in before)}
