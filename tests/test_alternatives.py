@@ -85,6 +85,7 @@ def test_a_record_keeps_the_lines_that_are_still_to_come() -> None:
     assert ways("", str(way.record).removeprefix(HEAD)) == [], "a whole record has no alternatives"
 
 
+@pytest.mark.long
 def test_combinations_are_made_as_they_are_asked_for() -> None:
     """Ten products in a chain have 9 ** 10 combinations of what may be packed; the cheapest come first."""
     names = [f"T{n}" for n in range(11)]

@@ -98,6 +98,7 @@ def test_run_on_random_arrays() -> None:
     assert "int64" in good("run", "C[i] = A[i] + n", "--shape", "A=4", *integers)
 
 
+@pytest.mark.long
 def test_sizes_that_stay_open() -> None:
     shapes = ["--shape", "A=M,K", "--shape", "B=K,4"]
     assert "f32[M, K] A, f32[K, 4] B" in polytc("emit", MATMUL, *shapes, "--stage", "program").stdout
@@ -289,6 +290,7 @@ def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
     refused(2, "nothing.onnx", "compile", "nothing.onnx", cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_output_into_a_closed_pipe() -> None:
     done = subprocess.run(f"{sys.executable} -m polytc emit '{MATMUL}' --stage source {' '.join(SHAPES)} | head -n 1",
                           shell=True, capture_output=True, text=True, check=False)

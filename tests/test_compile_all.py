@@ -52,6 +52,7 @@ def test_several_processes_make_the_code_of_one(monkeypatch: pytest.MonkeyPatch)
     assert 0 < lowered < 13
 
 
+@pytest.mark.long
 def test_what_they_compile_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYTC_PROCESSES", "3")
     for program, code in zip(programs(), compile_all.start_programs(programs(), "cpu", 1), strict=True):
@@ -70,6 +71,7 @@ def test_what_is_known_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) ->
     assert [f.result() for f in compile_all.start_programs(programs(), "cpu", 1)] == first
 
 
+@pytest.mark.long
 def test_a_fork_that_fails_leaves_its_programs_to_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYTC_PROCESSES", "3")
     lower, mine = compiler.lower_program, threading.main_thread().native_id
@@ -92,6 +94,7 @@ def test_an_error_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_all.start_programs(programs(), "cpu", 1)
 
 
+@pytest.mark.long
 def test_other_targets_and_stages_that_are_looked_at_have_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYTC_PROCESSES", "3")
     monkeypatch.setattr(compile_all.processes, "Forks", None)

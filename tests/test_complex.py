@@ -67,7 +67,7 @@ def test_two_types(op: str, b: str) -> None:
     everywhere(f"Y[i] = y[i] {op} x[i]", wanted(y, x), x=x, y=y)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(20)
 @pytest.mark.parametrize(("text", "a", "b", "wanted"), [
     ("C[i,j] += A[i,k]*B[k,j]", (17, 20), (20, 33), lambda a, b: a @ b),
     ("C[i,j] += conj(A[i,k])*B[k,j]", (17, 20), (20, 33), lambda a, b: a.conj() @ b),
@@ -263,6 +263,7 @@ def test_texts_parse_to_the_same_program() -> None:
         assert polytc.build(str(program), shapes, types).statements[-1].value == program.statements[-1].value
 
 
+@pytest.mark.long
 def test_division_and_magnitude_do_not_overflow() -> None:
     for dtype, large in ((np.complex64, 1e30), (np.complex128, 1e300)):
         x = np.array([3 + 4j, 1 - 2j, 1j, 2, -5 - 12j]).astype(dtype) * dtype(large)
@@ -274,6 +275,7 @@ def test_division_and_magnitude_do_not_overflow() -> None:
             close(polytc.run("Y[i] = sqrt(x[i])*sqrt(x[i])/x[i]", x, target=target), np.ones(5, dtype))
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_roots_at_the_ends_of_the_range(dtype: Any) -> None:
     limits = np.finfo(dtype)

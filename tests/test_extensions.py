@@ -68,6 +68,7 @@ def cli(site: Path, *commands: list[str]) -> list[str]:
     return printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("selected", [
     pytest.param("", marks=pytest.mark.long, id="all"),
     pytest.param("not (results or same_each_time or tiles) or copy or tiles2 or results and program and convolution",
@@ -118,6 +119,7 @@ print(polytc.load_onnx(sys.argv[1]).compile().run(None, {"x": np.full(3, 2, np.f
 """
 
 
+@pytest.mark.long
 def test_the_operator_is_one_like_others(outside: Path, tmp_path: Path) -> None:
     """Kept models and kernels are those of the text that is installed."""
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "xy"]

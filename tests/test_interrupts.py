@@ -135,6 +135,7 @@ def test_programs(tmp_path: Path, delay: float) -> None:
     again(PROGRAMS, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delay", moments(0.3, 0.05, 0.7))
 def test_models(tmp_path: Path, delay: float) -> None:
     save_model(tmp_path / "m.onnx")
@@ -157,6 +158,7 @@ polytc.cli.main()
 QUICK = {("program", 0.1), ("isl", 1.2), ("model", 0.5)}
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize(("what", "delay"), [
     pytest.param(w, d, marks=() if (w, d) in QUICK else pytest.mark.long)
     for w in ("program", "isl", "model") for d in (0.1, 0.5, 1.2)])

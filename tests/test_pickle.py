@@ -129,6 +129,7 @@ def test_an_error_in_a_worker_reaches_its_parent() -> None:
         np.testing.assert_allclose(pool.apply_async(run, [polytc.compile(TEXT, constants={"B": B})]).get(timeout=60), A @ B)
 
 
+@pytest.mark.long
 def test_models_run_in_workers() -> None:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         np.testing.assert_array_equal(pool.submit(run, model()).result(timeout=60), A)

@@ -98,6 +98,7 @@ def test_code_is_found_and_right(cache: Path) -> None:
     assert (told["types"]["product"], told["types"]["f64"]) == ("<f4", "<f8")
 
 
+@pytest.mark.long
 def test_the_compiler_comes_when_it_is_asked(cache: Path) -> None:
     python(LATER, cache)
 
@@ -110,7 +111,7 @@ def test_stages_can_be_looked_at(cache: Path, tmp_path: Path) -> None:
     assert list(dumps.iterdir())
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"package": 7}', b"\xff"])
 def test_what_cannot_be_read_is_compiled(damage: bytes, tmp_path: Path) -> None:
     script = PRELUDE + f"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Linear, QuasiAffine, add, affine, interval
+from polytc.program.affine import Affine, Linear, QuasiAffine, add, affine, indices, interval
 from polytc.program.domain import separated
 from polytc.program.linear import collected, expression
 from polytc.program.scalars import BOOL
@@ -23,9 +23,9 @@ def at_least(form: QuasiAffine, least: int, s: pr.Statement) -> bool:
 
 
 def box_interval(form: QuasiAffine, ranges: tuple[pr.Range, ...]) -> tuple[float, float]:
-    """Bounds of a form over a box; infinite if it has other indices or is no sum of them."""
+    """Bounds of a form over a box; infinite if it has other indices."""
     box = pr.box(ranges)
-    return interval(form, box) if all(atom in box for atom, _ in form.terms) else (float("-inf"), float("inf"))
+    return interval(form, box) if indices(form) <= box.keys() else (float("-inf"), float("inf"))
 
 
 def _at_least_zero(condition: pr.Expr) -> QuasiAffine | None:
@@ -70,15 +70,15 @@ def conjuncts(conditions: Iterable[pr.Expr]) -> list[pr.Expr]:
 def speculable(program: pr.Program, s: pr.Statement) -> bool:
     """May the value be computed and stored at points of the box that the conditions leave out, where nobody looks at it? It
     reads and writes what is inside of its tensors there, and divides by no integer that could be 0."""
-    return (_inside(program.tensor(s.target), s.subscripts, s)
-            and all(r.default is not None or _inside(program.tensor(r.tensor), r.subscripts, s) for r in pr.reads(s))
+    return (inside(program.tensor(s.target), s.subscripts, s.ranges)
+            and all(r.default is not None or inside(program.tensor(r.tensor), r.subscripts, s.ranges) for r in pr.reads(s))
             and not any(isinstance(e, pr.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int
                         and not isinstance(e.b, pr.Const) for e in pr.walk(s.value)))
 
 
-def _inside(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], s: pr.Statement) -> bool:
-    """Is an element in bounds in all of the box?"""
+def inside(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], box: tuple[pr.Range, ...]) -> bool:
+    """Are subscripts affine, and in bounds in all of a box, whatever the sizes are?"""
     forms = [affine(sub) for sub in subscripts]
-    ends = [interval(f, s.box) for f in forms if f is not None]
-    return len(ends) == len(forms) and all(
-        low <= least and most < low + extent for (least, most), low, extent in zip(ends, t.lower, t.shape, strict=True))
+    ends = [box_interval(f, box) for f in forms if f is not None]
+    return len(ends) == len(forms) and surely(lambda: all(
+        low <= least and most < low + n for (least, most), low, n in zip(ends, t.lower, t.shape, strict=True)))

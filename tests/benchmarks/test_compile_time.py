@@ -19,12 +19,14 @@ def test_every_case_is_in_its_table_and_has_a_model(name: str) -> None:
     assert case.name == compile_time.CASES[name][1]
 
 
+@pytest.mark.long
 def test_an_operator_is_measured_in_a_process_of_its_own() -> None:
     found = compile_time.measure("polytc", "elementwise", None, 1, 1)
     assert 0 < sum(found[s] for s in compile_time.STAGES if s in found) <= found["total"] * 1.2
     assert {"import", "start", "loops", "passes", "code"} <= set(found)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("script", [start_time.SHAPE, start_time.INT4], ids=["shape", "int4"])
 def test_first_calls_are_timed(script: str) -> None:
     assert start_time.told(script, COLD) > 0

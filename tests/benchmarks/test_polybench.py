@@ -79,6 +79,7 @@ def test_every_run_begins_with_the_initial_values(tmp_path: Path) -> None:
     assert (arrays["r"] == -1).all()
 
 
+@pytest.mark.long
 @needs_gcc
 def test_compete(tmp_path: Path) -> None:
     result = turns.compete("bicg", "MINI", 1, ["gcc"], source(tmp_path), seconds=0.01)
@@ -143,6 +144,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, COMMAND, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_command_line(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     done = run("--only", "atax,bicg", "--size", "MINI", "--threads", "1", "--seconds", "0.01", "--json", str(path))

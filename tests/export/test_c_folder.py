@@ -74,6 +74,7 @@ def test_threads_compute_the_same(tmp_path: Path) -> None:
     exported.agree(run(folder, "mm", [x, w], "gcc", flags=["-fopenmp"]), [x.astype(np.float64) @ w])
 
 
+@pytest.mark.part(8)
 @BOTH
 def test_sizes_that_are_not_fixed_are_arguments(compiler_of_c: str, tmp_path: Path) -> None:
     folder = write(OPEN, tmp_path, shapes={"X": ("N", "M"), "W": ("M", "K")})

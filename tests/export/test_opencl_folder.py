@@ -247,6 +247,7 @@ def test_the_python_host_as_a_script(tmp_path: Path) -> None:
     assert done.stdout.split() == ["Y", *["0.2"] * 8]
 
 
+@pytest.mark.long
 def test_the_python_host_counts_elements(tmp_path: Path) -> None:
     folder = write(OPEN, tmp_path, shapes={"X": ("N", "M"), "W": ("M", "K")})
     exported.device()

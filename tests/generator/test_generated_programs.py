@@ -104,6 +104,7 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert again.coverage.counts == campaign.coverage.counts
 
 
+@pytest.mark.long
 def test_most_programs_are_programs() -> None:
     """Few are refused, and every part of the language is among them."""
     texts = [programs.case(choices.seeded(seed)).text for seed in range(1500)]
@@ -169,6 +170,7 @@ TRUE = Case("""
 """isl writes a condition that holds as 1."""
 
 
+@pytest.mark.long
 def test_conditions_that_isl_decides() -> None:
     assert judge(TRUE).kind == "right"
 

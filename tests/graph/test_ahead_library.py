@@ -210,6 +210,7 @@ def test_weights_in_memory_are_looked_at(library, tmp_path: Path) -> None:
     assert status(at, size) == Status.BAD_WEIGHTS
 
 
+@pytest.mark.part(9)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the code is for x86-64")
 @pytest.mark.parametrize("processor", ["x86-64-v3", "x86-64-v4", "x86-64"])
 def test_a_processor_without_the_instructions_is_told(graph, tmp_path: Path, processor: str) -> None:

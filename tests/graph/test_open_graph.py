@@ -184,6 +184,7 @@ def test_a_reduction_of_no_axes_may_do_nothing(runtime: Runtime) -> None:
         agree(model.run(None, feeds), runtime(made, feeds))
 
 
+@pytest.mark.long
 def test_sizes_that_are_refused_are_refused_after_others_were_not(runtime: Runtime) -> None:
     case = MODELS["encoder"]
     model = opened(case.make())

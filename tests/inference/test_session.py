@@ -214,6 +214,7 @@ def test_providers(data: bytes) -> None:
     assert session.get_providers() == ["CPUExecutionProvider"]
 
 
+@pytest.mark.long
 def test_libraries_that_import_onnxruntime(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(data)

@@ -152,6 +152,7 @@ def test_each_iteration_starts_afresh(left: str, targets: tuple[str, ...]) -> No
         np.testing.assert_array_equal(j, x.argmax(1))
 
 
+@pytest.mark.long
 def test_a_winner_of_terms_that_change_from_iteration_to_iteration(targets: tuple[str, ...]) -> None:
     text = """
         def f(f32[N,K] X) -> (S, W) {

@@ -36,7 +36,7 @@ def model(tmp_path):
     return path
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 @X86
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("keep", [False, True])

@@ -200,6 +200,7 @@ def test_after_a_fork() -> None:
     assert (out == 2).all()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_while_other_threads_are_busy() -> None:
     """Whatever locks the parent's threads hold at that moment, the child can compile and call."""

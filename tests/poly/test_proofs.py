@@ -149,7 +149,7 @@ def check(seed: int) -> bool:
     return True
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("start", range(0, 160, 40))
 def test_what_is_refused_is_what_goes_wrong(start: int) -> None:
     assert sum(check(seed) for seed in range(start, start + 40)) > 3

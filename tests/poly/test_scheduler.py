@@ -122,6 +122,7 @@ def test_a_fork_that_dies_or_sleeps_is_given_up(sleeps: bool, monkeypatch: pytes
     assert children() <= before
 
 
+@pytest.mark.long
 def test_bounds_of_loops_are_left_out_where_they_cost_too_much() -> None:
     """Two seconds with the bounds, for the same schedule."""
     facts = scop.extract(gates(3))

@@ -122,6 +122,7 @@ MOST = {"the diagonal": 1_000_000, "transposed": 2_000_000, "tables between loop
 of the first two's wavefronts have long bounds.)"""
 
 
+@pytest.mark.long
 @pytest.mark.part(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_seven_levels_are_little_work(kind: str) -> None:

@@ -41,6 +41,7 @@ def test_every_word_in_every_role(target):
         np.testing.assert_array_equal(polytc.compile(text(at), target=target)(x), want, err_msg=text(at))
 
 
+@pytest.mark.part(12)
 @pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
 def test_open_sizes_of_such_names(target):
     for word in ("é", "mod", "and", "mod_", "int", "kernel", "_ue9_")[::2 if target == "opencl" else 1]:

@@ -21,6 +21,7 @@ from math import prod
 from polytc.program import program as pr
 from polytc.program.names import Names
 from polytc.program.scalars import I64
+from polytc.rewrite.bounds import inside
 from polytc.rewrite.complex_numbers.parts import both, negative, uniform
 
 REUSED = 8
@@ -55,7 +56,8 @@ def product(s: pr.Statement, tensors: Mapping[str, pr.Tensor], *, vectors: bool 
     kept = [i for sub in s.subscripts for i in pr.index_names(sub)]
     found = [p for a, b in ((e.a, e.b), (e.b, e.a)) if (p := _product(s, a, b, kept)) is not None
              and not (vectors and _read_once(s, p, kept))
-             and (not s.where or all(_inside(r, s, tensors) for r in pr.walk(b) if isinstance(r, pr.Read)))]
+             and (not s.where or all(inside(tensors[r.tensor], r.subscripts, s.ranges)
+                                     for r in pr.walk(b) if isinstance(r, pr.Read)))]
     last = kept[-1] if kept else None
     return max(found, key=lambda p: (last in {r.index for r in p.over}, _reuse(s, p, kept)), default=None)
 
@@ -80,14 +82,6 @@ def _read_once(s: pr.Statement, p: Product, kept: list[str]) -> bool:
     reads = [r for r in pr.walk(p.row) if isinstance(r, pr.Read) and r.dtype.is_complex and r.subscripts]
     along = all(not p.summed.isdisjoint(pr.index_names(r.subscripts[-1])) for r in reads)
     return not along and all(i in names or int(s.extents[i]) == 1 for i in kept)
-
-
-def _inside(read: pr.Read, s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> bool:
-    """Is a read in bounds for all values of each index, where the statement has conditions that the matrix has not?"""
-    t = tensors[read.tensor]
-    ends = [s.box[e.name] if isinstance(e, pr.Index) else None for e in read.subscripts]
-    return all(end is not None and low <= end[0] and end[1] < low + extent
-               for end, low, extent in zip(ends, t.lower, t.shape, strict=False))
 
 
 def _two_parts(e: pr.Expr) -> bool:

@@ -19,7 +19,8 @@ from polytc.program.affine import affine, interval
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-from polytc.program.sizes import shortfall, surely
+from polytc.program.sizes import shortfall
+from polytc.rewrite.bounds import inside
 
 SELDOM = 64
 """Uses of an element up to which there is no copy if guards are the same for all neighbours in memory."""
@@ -63,17 +64,9 @@ def drop_guards(program: pr.Program) -> pr.Program:
 
 def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
     for read in pr.reads(s):
-        if read.default is not None and _inside(program, s, read):
+        if read.default is not None and inside(program.tensor(read.tensor), read.subscripts, s.ranges):
             s = pr.replaced(s, read, replace(read, default=None))
     return s
-
-
-def _inside(program: pr.Program, s: pr.Statement, read: pr.Read) -> bool:
-    """Is a read in bounds in the whole box, whatever the sizes are?"""
-    t, forms = program.tensor(read.tensor), [linear(sub) for sub in read.subscripts]
-    ends = [interval(form, s.box) for form in forms if form is not None]
-    return len(ends) == len(forms) and surely(
-        lambda: all(lo <= a and b < lo + n for (a, b), lo, n in zip(ends, t.lower, t.shape, strict=True)))
 
 
 def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int, int], ...] | None:

@@ -27,7 +27,7 @@ from polytc.program.affine import add, affine, indices
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.sizes import surely
-from polytc.rewrite.bounds import at_least, box_interval
+from polytc.rewrite.bounds import at_least, inside
 
 T = TypeVar("T")
 REUSE = 16
@@ -92,7 +92,7 @@ def _mirrored(program: pr.Program, members: list[pr.Statement], tensor: str, d: 
     crossing = {s.name: {r for r in pr.reads(s) if r.tensor == tensor and _across(s, r) == d} for s in members}
     runs = _runs(members, tensor, crossing)
     domains = [_domain(run[0]) for run in runs]
-    if not all(_inside(t, run[0], ranges) for run, (ranges, _) in zip(runs, domains, strict=True)):
+    if not all(inside(t, run[0].subscripts, ranges) for run, (ranges, _) in zip(runs, domains, strict=True)):
         return None
     copied = t.size + sum(prod(int(r.extent) for r in ranges) for ranges, _ in domains)
     if sum(s.points for s in members if crossing[s.name]) < REUSE * copied:
@@ -159,14 +159,6 @@ def _covers(a: pr.Statement, b: pr.Statement) -> bool:
     return (a.loops, a.subscripts, [r.index for r in mine]) == (b.loops, b.subscripts, [r.index for r in its]) and set(
         where) <= set(narrower) and surely(
             lambda: all(x.lower <= y.lower and y.upper <= x.upper for x, y in zip(mine, its, strict=True)))
-
-
-def _inside(t: pr.Tensor, s: pr.Statement, box: tuple[pr.Range, ...]) -> bool:
-    """Are the subscripts of the target affine and in bounds in all of the box?"""
-    forms = [affine(sub) for sub in s.subscripts]
-    ends = [box_interval(f, box) for f in forms if f is not None]
-    return len(ends) == len(forms) and surely(lambda: all(
-        low <= least and most < low + n for (least, most), low, n in zip(ends, t.lower, t.shape, strict=True)))
 
 
 def _apart(read: pr.Read, writer: pr.Statement, reader: pr.Statement) -> bool:

@@ -206,6 +206,7 @@ def stages(draw: Callable[..., object]) -> Program:
 SETTINGS = settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.long
 @given(stages(), st.sampled_from(["cpu", "interp"]))
 @SETTINGS
 def test_stages_agree_with_the_evaluator(program: Program, target: str) -> None:

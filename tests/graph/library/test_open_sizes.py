@@ -116,6 +116,7 @@ def test_values_that_follow_from_sizes(tmp_path: Path, runtime: Runtime) -> None
     library.close()
 
 
+@pytest.mark.long
 @compiles
 def test_arrays_are_looked_at_with_the_sizes_now(tmp_path: Path) -> None:
     """An output may lie where that of the largest sizes would meet another array."""
@@ -128,6 +129,7 @@ def test_arrays_are_looked_at_with_the_sizes_now(tmp_path: Path) -> None:
     library.close()
 
 
+@pytest.mark.long
 @compiles
 def test_two_threads_with_one_model(tmp_path: Path) -> None:
     """Runs and changes of sizes exclude each other: each run that says OK has the result of the sizes before or behind it."""
@@ -159,7 +161,7 @@ def test_two_threads_with_one_model(tmp_path: Path) -> None:
 
 
 @compiles
-@pytest.mark.part(8)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("seed", range(48))
 def test_random_models_that_compute_with_shapes(seed: int, tmp_path: Path) -> None:
     """What ONNX Runtime refuses may be refused."""

@@ -99,6 +99,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.part(2)
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("target", ["cpu", "evaluate"])
 def test_an_interrupt_ends_a_long_loop(tmp_path: Path, target: str) -> None:

@@ -206,6 +206,7 @@ def test_calls_that_make_no_sense(build) -> None:
         assert caught.value.code == code
 
 
+@pytest.mark.long
 def test_check_of_a_model_that_onnx_runtime_refuses(build, tmp_path: Path) -> None:
     model = build([N("Swish", ["x"], ["y"])], X, ["y"], opset=24)
     model.ir_version = 999

@@ -162,7 +162,7 @@ def numbers(*shape: int) -> list[float]:
     return [float(v) for v in np.float32(R.standard_normal(shape)).reshape(-1)]
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(9)
 @pytest.mark.parametrize(("kernel", "parameters"), KERNELS, ids=[k for k, _ in KERNELS])
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("probabilities", [False, True])

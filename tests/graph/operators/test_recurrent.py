@@ -95,7 +95,7 @@ def test_compiled(op: str, build, runtime) -> None:
     np.testing.assert_allclose(got, runtime(model, {"X": a["X"]})[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("op", "attributes"), [("RNN", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("LSTM", {})])
 def test_known_weights_lie_in_panels(op: str, attributes: dict[str, Any], build, runtime) -> None:
     """A state of 48 elements: panels of 16 gates."""

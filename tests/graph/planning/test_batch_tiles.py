@@ -123,6 +123,7 @@ print("polytc.graph.parts" in sys.modules)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not folder.SUPPORTED or not Path("/proc/cpuinfo").exists(), reason="models are kept on Linux")
 def test_from_the_cache(tmp_path: Path) -> None:
     """What was kept runs in rounds, and nothing is compiled."""

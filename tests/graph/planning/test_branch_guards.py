@@ -179,6 +179,7 @@ def test_ahead_of_time(build, reference, tmp_path: Path) -> None:
                 np.testing.assert_allclose([float(v) for v in got], wanted.reshape(-1)[:8], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not folder.SUPPORTED or not Path("/proc/cpuinfo").exists(), reason="models are kept on Linux")
 def test_found_on_disk(build, reference, tmp_path: Path) -> None:
     source = nested(build)

@@ -141,6 +141,7 @@ def _mixed(build: Callable[..., onnx.ModelProto], size: tuple[int, int]) -> onnx
     return build(nodes, {"x": (np.float32, [2, 3, *size])}, ["y", "v"], constants, opset=17)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chosen", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize("size", [(33, 47), pytest.param((64, 24), marks=pytest.mark.long)])
 def test_results_of_a_network(build, runtime, size: tuple[int, int], chosen: bool) -> None:

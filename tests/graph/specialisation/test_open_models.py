@@ -197,6 +197,7 @@ def test_one_compilation_serves_all_sizes(name: str, runtime: Any, compiled: lis
         assert k == 0 or not compiled, [str(p) for p in compiled]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("lengths", "before"), [
     ((4, 7), (6, 30)), pytest.param((1, 4), (1, 6, 30), marks=pytest.mark.long)])  # sizes of 1 have kernels of their own
 def test_threads_meet_shapes_in_any_order(lengths: tuple[int, ...], before: tuple[int, ...], runtime: Any) -> None:

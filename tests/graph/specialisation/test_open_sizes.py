@@ -93,6 +93,7 @@ CASES: dict[str, tuple[Any, tuple[dict[str, int], ...]]] = {
 }
 
 
+@pytest.mark.part(20)
 @pytest.mark.parametrize("name", CASES)
 def test_one_compilation_serves_all_sizes(name: str, build: Any, reference: Any, compiled: list[Program]) -> None:
     case, sizes = CASES[name]
@@ -109,6 +110,7 @@ def test_one_compilation_serves_all_sizes(name: str, build: Any, reference: Any,
     assert f"{model._compiled.kernels.kernels} kernels for all sizes" in model.report()
 
 
+@pytest.mark.part(12)
 @pytest.mark.parametrize("name", CASES)
 def test_a_size_of_one_has_kernels_of_its_own(name: str, build: Any, reference: Any, compiled: list[Program]) -> None:
     case, sizes = CASES[name]

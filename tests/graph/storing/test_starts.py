@@ -39,6 +39,7 @@ print(json.dumps([found, sorted(sys.modules)]))
 """
 
 
+@pytest.mark.long
 def test_a_model_of_open_sizes_starts_for_the_shapes_of_a_run(files: tuple[Path, np.ndarray], server: Server) -> None:
     wanted = expected(files[1], save_open(files[0] / "model.onnx", 11))
 

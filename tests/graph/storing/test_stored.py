@@ -30,6 +30,7 @@ def test_the_second_start_needs_no_compiler(files: tuple[Path, np.ndarray], serv
     assert run(files, server, threads=2)["y"] == first["y"]
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("external", [False, True])
 def test_a_model_that_was_written_to_is_another_one(files: tuple[Path, np.ndarray], server: Server, external: bool) -> None:
     save(files[0] / "model.onnx", 1, external)
@@ -48,6 +49,7 @@ def test_a_model_that_was_written_to_is_another_one(files: tuple[Path, np.ndarra
         assert not np.any(run(files, server)["y"])
 
 
+@pytest.mark.long
 def test_a_link_to_weights_that_is_pointed_elsewhere(files: tuple[Path, np.ndarray], server: Server) -> None:
     """Both files of weights stay as they were: only the link changes."""
     folder_ = files[0]
@@ -67,6 +69,7 @@ def test_a_link_to_weights_that_is_pointed_elsewhere(files: tuple[Path, np.ndarr
     assert run(files, server)["started"]
 
 
+@pytest.mark.long
 def test_two_versions_of_a_hub_share_the_model_but_not_the_weights(files: tuple[Path, np.ndarray], server: Server) -> None:
     """The links of both lead to one file of the graph and to different weights."""
     folder_ = files[0]
@@ -174,6 +177,7 @@ def test_operators_of_the_user_count_whenever_they_are_registered(files: tuple[P
         np.testing.assert_allclose(run(files, server, script)["y"], wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_graph_that_was_found_is_changed_as_any_other(files: tuple[Path, np.ndarray], server: Server) -> None:
     save(files[0] / "model.onnx", 8)
     run(files, server)

@@ -56,6 +56,7 @@ def test_the_same_through_the_model(source) -> None:
                                -np.stack([x * x ** k for k in range(1, 5)]), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_model_in_which_rounding_decides(build) -> None:
     """x -> 4x(1-x), sixty times: the logistic map doubles a difference in each step."""
     step = [[N("Sub", ["one", f"x{k}"], [f"r{k}"]), N("Mul", [f"x{k}", f"r{k}"], [f"p{k}"]),

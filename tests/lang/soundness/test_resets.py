@@ -51,6 +51,7 @@ def _program(left: str, chosen: tuple[str, ...]) -> tuple[str, str] | None:
             f"for t in 0:5 {{ {target} +=! X[r] where {clauses} }} }}"), first
 
 
+@pytest.mark.long
 @pytest.mark.part(2)
 @pytest.mark.parametrize("left", LEFT)
 def test_what_starts_again(left: str) -> None:

@@ -79,7 +79,7 @@ def test_writes_that_a_condition_keeps_inside_stay_so() -> None:
     np.testing.assert_array_equal(polytc.run(text, Q=q[:128], K=k, V=v), wanted)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(20)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_no_row_sees_a_number_that_its_condition_hides(condition: str, threads: int) -> None:

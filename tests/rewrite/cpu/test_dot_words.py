@@ -66,6 +66,7 @@ PRODUCTS = given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.
                  st.sampled_from(("i8", "u8", "i16")), st.booleans(), st.sampled_from(list(TARGETS)), st.integers(0, 99))
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None)
 @PRODUCTS
 @example(33, 35, 37, "i8", "i8", True, "cpu", 0)

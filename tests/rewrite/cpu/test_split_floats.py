@@ -184,7 +184,7 @@ def in_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("data", ["normal", "positive", "cancelling", "wide", "alike", "last bits"])
 def test_errors_beside_those_of_multiply_adds_in_order(data: str) -> None:
     """The largest error relative to the sum of magnitudes is no larger, where the sums have 32 terms and more."""

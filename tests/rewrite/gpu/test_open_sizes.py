@@ -139,7 +139,7 @@ SPLIT = {
 }
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(20)
 @pytest.mark.parametrize("name", SPLIT)
 def test_groups_divide_reductions_with_few_results(name: str, targets: tuple[str, ...]) -> None:
     case, typical, kernels = SPLIT[name]

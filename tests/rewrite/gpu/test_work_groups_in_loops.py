@@ -156,6 +156,7 @@ def test_precise_sums_keep_their_order() -> None:
     assert work_groups_in_loops.map_to_work_groups(p, division.own(GENERIC_GPU), GENERIC_GPU) == p
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", ["power iteration", "gram-schmidt"])
 def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
     p = next(x for x in families.EXTRA if x.name == name)

@@ -79,7 +79,7 @@ PROGRAMS: dict[str, tuple[str, Callable[[int], Arrays], Oracle]] = {
     "solve": (SOLVE, lambda n: {"L": np.tril(positive(n)), "X": positive(n)[:, :5]}, solution)}
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(20)
 @pytest.mark.parametrize("group", [16, 64, 256])
 @pytest.mark.parametrize(("n", "block"), [(24, 8), (42, 14), (40, 20)])
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -101,6 +101,7 @@ def test_groups_of_the_machine(name: str, n: int, block: int, group: int, target
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 def test_the_schedule_says_what_one_group_runs() -> None:
     program = stages.build(LU.replace("BLOCK", "8"), {"A": (40, 40)}, {"A": "f64"})
     how = compiler.lower_program(program, OpenCLTarget()).schedule.how

@@ -333,6 +333,7 @@ def test_items_of_an_elimination_by_blocks(n: int) -> None:
     assert all(np.prod(x.local_size) <= GENERIC_GPU.max_work_group for x in found)
 
 
+@pytest.mark.long
 def test_elimination_by_blocks(targets: tuple[str, ...]) -> None:
     given = np.random.default_rng(3).random((24, 24)) + 24 * np.eye(24)
     p = stages.build(ELIMINATION, {"A": given.shape}, {"A": "f64"})

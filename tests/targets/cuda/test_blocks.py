@@ -149,6 +149,7 @@ k(float* __restrict__ x)
 """
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize(("body", "fault"), [
     ("if (threadIdx.x < 2) { __syncthreads(); } x[threadIdx.x] = 1.0f;", Divergent),
     ("x[threadIdx.x + 1] = 1.0f;", guarded.Stray)])

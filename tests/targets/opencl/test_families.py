@@ -33,7 +33,7 @@ def test_every_program_is_in_a_family() -> None:
     assert families.OTHERS == ()
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(12)
 @EACH
 @pytest.mark.parametrize("machine", [pytest.param("here", marks=NEEDS_OPENCL)])
 def test_on_the_device_that_is_here(family: str, machine: str) -> None:

@@ -96,6 +96,7 @@ def test_open_sizes(machine: str) -> None:
     assert line.split()[-1] == "-"
 
 
+@pytest.mark.long
 def test_the_command_prints_the_table() -> None:
     if static.missing("amd-gfx90a"):
         pytest.skip("clang is not here")
