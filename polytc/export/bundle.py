@@ -24,7 +24,7 @@ from polytc.graph.running.instance import Progress, lifetimes
 from polytc.options import NONE, Licence, check_unchecked
 from polytc.poly import in_bounds, isl
 from polytc.program import extents
-from polytc.program.affine import Linear
+from polytc.program.affine import QuasiAffine
 from polytc.program.extents import Extent
 from polytc.program.program import Program
 from polytc.program.scalars import DType
@@ -104,7 +104,7 @@ class Copy:
 class Bundle:
     """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
     sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
-    everything stays inside of its array."""
+    everything stays inside of its array, and the text is this program."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -114,7 +114,7 @@ class Bundle:
     copies: tuple[Copy, ...]
     lives: tuple[Life, ...]
     sizes: tuple[str, ...] = ()
-    limits: tuple[Linear, ...] = ()
+    limits: tuple[QuasiAffine, ...] = ()
 
     @property
     def starving(self) -> tuple[Starving, ...]:

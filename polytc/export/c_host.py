@@ -45,6 +45,7 @@ def header(b: Bundle) -> str:
     """NAME.h."""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
+                    BELOW=formula.below(b.limits),
                     SIZES=parameters(b), POINTERS=pointers(b),
                     ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
@@ -70,7 +71,8 @@ def code(folder: Folder) -> str:
     if b.weights:
         read = rendered(templates.READ, NAME=b.name, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
     sizes = measure(folder)
-    return rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=parameters(b), POINTERS=pointers(b),
+    return rendered(templates.CODE, NAME=b.name, HEAD=head, BELOW=formula.below(b.limits), READ=read, SIZES=parameters(b),
+                    POINTERS=pointers(b),
                     COUNT=len(b.arguments), MEASURE=sizes, MEASURED=measured(folder),
                     GIVEN="".join(f", {n}" for n in b.sizes),
                     WRITTEN=", ".join(str(int(a.role != "input")) for a in b.arguments) or "0",

@@ -65,6 +65,7 @@ def header(b: Bundle, dialect: Dialect) -> str:
     """NAME.h, which is C and needs no header of CUDA."""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
+                    BELOW=formula.below(b.limits),
                     SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b), API=dialect.api, LANGUAGE=dialect.language,
                     ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
@@ -79,6 +80,7 @@ def code(folder: Folder, dialect: Dialect) -> str:
     if b.weights:
         read = rendered(templates.READ, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
     return rendered(templates.CODE, HEAD=_head(folder, dialect), KERNELS=folder.library.text, READ=read, MEASURE=measure,
+                    BELOW=formula.below(b.limits),
                     RUN=run, NAME=b.name, SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b),
                     GIVEN_POINTERS=", ".join(f"const_cast<void *>(static_cast<const void *>({a.name}))" for a in b.arguments)
                     or "NULL", SIZE_NAMES=", ".join(b.sizes) or "0", GIVEN="".join(f", {n}" for n in b.sizes),

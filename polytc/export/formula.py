@@ -6,9 +6,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from polytc.program.affine import Atom, Linear, QuasiAffine, Quotient, Remainder
+from polytc.program.affine import Atom, QuasiAffine, Quotient, Remainder
 from polytc.program.extents import Extent, Product
-from polytc.program.sizes import Size
+from polytc.program.sizes import Size, text
 
 
 def row(n: Extent) -> int | str:
@@ -21,14 +21,19 @@ def rows(extents: Sequence[Extent]) -> list[int | str]:
     return [row(n) for n in extents]
 
 
-def limit(form: Linear) -> int | str:
+def limit(form: QuasiAffine) -> int | str:
     """What is at least 0 for sizes that are allowed, in Python."""
     return row(Size.of(0, form))
 
 
-def not_allowed(forms: Sequence[Linear], values: dict[str, str]) -> list[str]:
+def not_allowed(forms: Sequence[QuasiAffine], values: dict[str, str]) -> list[str]:
     """Conditions in C, each of which sizes that are not allowed may fulfil."""
     return [f"{_affine(form, values)} < 0" for form in forms]
+
+
+def below(forms: Sequence[QuasiAffine]) -> str:
+    """The same in words, behind other reasons for which sizes are refused; '' where there are none."""
+    return f", {' or '.join(text(form) for form in forms)} is below 0" if forms else ""
 
 
 def in_c(n: Extent, values: dict[str, str]) -> str:

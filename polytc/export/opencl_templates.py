@@ -122,7 +122,7 @@ const char *@NAME@_error(cl_int code)
     case CL_INVALID_MEM_OBJECT: return "an argument is no buffer";
     case CL_INVALID_CONTEXT: return "an argument or the queue is of another context";
     case CL_INVALID_BUFFER_SIZE: return "an argument has too few bytes";
-    case CL_INVALID_VALUE: return "a number is out of range, such as a size below 1";
+    case CL_INVALID_VALUE: return "a number is out of range, such as a size below 1@BELOW@";
     case CL_INVALID_KERNEL_NAME: return "@NAME@.cl lacks a kernel: it is of another export";
     case CL_INVALID_QUEUE_PROPERTIES: return "the queue is not in order";
     default: return "an OpenCL call failed; its code says why";

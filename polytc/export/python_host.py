@@ -61,10 +61,11 @@ class Program:
             raise ValueError("the sizes, each at least 1, are " + ", ".join(self.about["sizes"]))
         if not self._buffers or sizes != self._sizes:
             self._sizes = dict(sizes)
-            if min(map(self._number, self.about.get("limits", ())), default=0) < 0:
+            below = [f for f in self.about.get("limits", ()) if self._number(f) < 0]
+            if below:
                 self._sizes = {}
-                raise ValueError("at these sizes something lies beyond the end of an array: at least 0 are to be "
-                                 + ", ".join(self.about["limits"]))
+                raise ValueError("at these sizes something lies beyond the end of an array, or the program is another one: at "
+                                 "least 0 are to be " + ", ".join(below))
             self._check_elements()
             self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self.about["buffers"]]
 

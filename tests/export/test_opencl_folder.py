@@ -224,7 +224,7 @@ def test_sizes_at_which_arrays_end_too_early_are_refused(tmp_path: Path) -> None
     folder = write("def few(A) -> (C) { C[i] = 2*A[i + 2] where i in 0:5 }", tmp_path, shapes={"A": ("m",)})
     a = random(7)
     exported.agree(exported.in_python(folder, "few", [a]), [2 * a[2:]])
-    with pytest.raises(AssertionError, match=r"ValueError: (?s:.)*beyond the end of an array: at least 0 are to be m - 7"):
+    with pytest.raises(AssertionError, match=r"ValueError: (?s:.)*beyond the end of an array.*: at least 0 are to be m - 7"):
         exported.in_python(folder, "few", [a[:6]])
     exported.agree(exported.in_c(folder, "few", [a], sizes={"m": 7}), [2 * a[2:]])
     done = subprocess.run(["./run", ".", "6"], cwd=folder, capture_output=True, text=True)
