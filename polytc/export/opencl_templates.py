@@ -98,7 +98,7 @@ struct @NAME@ {
     cl_program program;
     cl_kernel kernels[LAUNCHES + 1];
     cl_mem weights[WEIGHTS + 1], buffers[BUFFERS + 1];
-    cl_int sizes[SIZES + 1];
+    cl_int sizes[SIZES + PRODUCTS + 1];
     int ready; /* are the sizes set, and is there memory for them? */
     size_t grids[LAUNCHES + 1][3], argument_bytes[ARGUMENTS + 1], buffer_bytes[BUFFERS + 1];
 };

@@ -33,6 +33,10 @@ LAYERNORM = """def layernorm(f32[B,N] X, f32[N] G) -> (Y) {
     Y[b,i] = (X[b,i] - M[b] / N) * rsqrt(V[b] / N + 1e-5) * G[i]
 }"""
 
+ROWS = "def rows(f32[n,m] X, f32[n,m] Z) -> (Y) { Y[i,j] = X[i,j]*2 + Z[i,j] }"
+ROW_SHAPES = {"X": ("n", "m"), "Z": ("n", "m")}
+ROW_SIZES = [(33, 65), (1, 1), (7, 3), (300, 1), (1, 300)]
+
 
 def write(text: str, to: Path, name: str = "", machine: Machine = GENERIC_GPU, **arguments: Any) -> Path:
     target = OpenCLTarget(machine)
@@ -334,3 +338,14 @@ def test_the_hosts_run_loops_of_launches(tmp_path: Path, open_: bool) -> None:
     sizes = {"T": 5, "N": 41} if open_ else {}
     exported.agree(exported.in_c(folder, "times", [c, start], sizes=sizes), [times(c, start)])
     exported.agree(exported.in_python(folder, "times", [c, start]), [times(c, start)])
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("sizes", ROW_SIZES)
+def test_rows_that_are_walked_as_one(tmp_path: Path, sizes: tuple[int, int]) -> None:
+    """The product of two sizes is a size, which the hosts compute."""
+    folder = write(ROWS, tmp_path, shapes=ROW_SHAPES)
+    x, z = random(*sizes), random(*sizes, seed=1)
+    assert json.loads((folder / "rows.json").read_text())["products"] == [["n_m", "n", "m"]]
+    exported.agree(exported.in_python(folder, "rows", [x, z]), [2*x + z])
+    exported.agree(exported.in_c(folder, "rows", [x, z], sizes=dict(zip("nm", sizes, strict=True))), [2*x + z])
