@@ -104,7 +104,8 @@ def _plain(program: pr.Program) -> pr.Program:
     kept = [replace(s, name="", subscripts=tuple(_settled(e, s) for e in s.subscripts), value=_settled(s.value, s))
             for s in program.statements if all(r.extent > 0 for r in s.ranges)]
     used = {*program.arrays, *(s.target for s in kept), *(r.tensor for s in kept for r in pr.reads(s))}
-    return replace(program, tensors=tuple(t for t in program.tensors if t.name in used), statements=tuple(kept))
+    tensors = sorted((t for t in program.tensors if t.name in used), key=lambda t: t.name)
+    return replace(program, tensors=tuple(tensors), statements=tuple(kept))
 
 
 def _settled(e: pr.Expr, s: pr.Statement) -> pr.Expr:

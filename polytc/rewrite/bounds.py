@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, QuasiAffine, add, affine, interval
 from polytc.program.domain import separated
 from polytc.program.linear import collected, expression
-from polytc.program.scalars import BOOL
+from polytc.program.scalars import BOOL, identity
 from polytc.program.sizes import surely
 
 
@@ -67,18 +68,30 @@ def conjuncts(conditions: Iterable[pr.Expr]) -> list[pr.Expr]:
     return found
 
 
+def hoisted(program: pr.Program, s: pr.Statement, read: pr.Read, ranges: Iterable[pr.Range], own: Collection[str]) -> pr.Read:
+    """A read of a statement as it may stand in one over these ranges, which runs where the statement does not: where its
+    conditions do not hold, or a range of it is empty. A guard says 0 of what lies outside of the tensor then, and nobody looks
+    at that (`compact` of O[m,h] += W[m,c]*X[c,2*h] where m in 0:n - 5, for n = 5). own: indices of the statement with whose ranges
+    these are empty."""
+    always = not s.where and all(r.index in own or surely(lambda r=r: r.extent >= 1) for r in s.ranges)  # type: ignore[misc]
+    whole = surely(lambda: inside(program.tensor(read.tensor), read.subscripts, pr.box(ranges)))
+    if always or whole or read.default is not None:
+        return read
+    return replace(read, default=pr.Const(identity("+", read.dtype), read.dtype))
+
+
 def speculable(program: pr.Program, s: pr.Statement) -> bool:
     """May the value be computed and stored at points of the box that the conditions leave out, where nobody looks at it? It
     reads and writes what is inside of its tensors there, and divides by no integer that could be 0."""
-    return (_inside(program.tensor(s.target), s.subscripts, s)
-            and all(r.default is not None or _inside(program.tensor(r.tensor), r.subscripts, s) for r in pr.reads(s))
+    return (inside(program.tensor(s.target), s.subscripts, s.box)
+            and all(r.default is not None or inside(program.tensor(r.tensor), r.subscripts, s.box) for r in pr.reads(s))
             and not any(isinstance(e, pr.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int
                         and not isinstance(e.b, pr.Const) for e in pr.walk(s.value)))
 
 
-def _inside(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], s: pr.Statement) -> bool:
+def inside(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], box: pr.Box) -> bool:
     """Is an element in bounds in all of the box?"""
     forms = [affine(sub) for sub in subscripts]
-    ends = [interval(f, s.box) for f in forms if f is not None]
+    ends = [interval(f, box) for f in forms if f is not None]
     return len(ends) == len(forms) and all(
         low <= least and most < low + extent for (least, most), low, extent in zip(ends, t.lower, t.shape, strict=True))
