@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import polytc
 from polytc import compiler, symbolic
 from polytc.codegen.target import Bound, BoundRun, Executable
-from polytc.machine import DEVICES
+from polytc.machine import DEVICES, GENERIC_GPU, Machine
 from polytc.program import extents
 from polytc.program.program import Program
 from polytc.stages import build
+from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 
 Shape = tuple[int | str, ...]
@@ -177,6 +178,17 @@ def test_interp(name: str) -> None:
     op = opened(case, "interp")
     for start in (1, 2, 5, 9) if len(case.names) < 4 else (1, 2, 4):
         case.check(op, {n: start + 2 * k % 5 for k, n in enumerate(case.names)}, start)
+
+
+@pytest.mark.part(6)
+@pytest.mark.parametrize("machine", [GENERIC_GPU, DEVICES["nvidia-sm90"]], ids=["generic-gpu", "nvidia-sm90"])
+@pytest.mark.parametrize("name", CASES)
+def test_work_groups_in_python(name: str, machine: Machine) -> None:
+    """The loops of a GPU, with each access checked; how many groups there are the sizes say."""
+    case = CASES[name]
+    op = polytc.compile(case.text, InterpTarget(machine), shapes=case.shapes, dtypes=case.dtypes, typical=case.typical)
+    for seed, first in enumerate((1, 3, 5) if len(case.names) < 4 else (2,)):
+        case.check(op, {n: first + k for k, n in enumerate(case.names)}, seed)
 
 
 @pytest.mark.part(2)

@@ -71,8 +71,8 @@ def conjuncts(conditions: Iterable[pr.Expr]) -> list[pr.Expr]:
 def hoisted(program: pr.Program, s: pr.Statement, read: pr.Read, ranges: Iterable[pr.Range], own: Collection[str]) -> pr.Read:
     """A read of a statement as it may stand in one over these ranges, which runs where the statement does not: where its
     conditions do not hold, or a range of it is empty. A guard says 0 of what lies outside of the tensor then, and nobody looks
-    at that (`compact` of O[m,h] += W[m,c]*X[c,2*h] where m in 0:n - 5, for n = 5). own: indices of the statement with whose ranges
-    these are empty."""
+    at that (`compact` of O[m,h] += W[m,c]*X[c,2*h] where m in 0:n - 5, for n = 5). own: indices of the statement with whose
+    ranges these are empty."""
     always = not s.where and all(r.index in own or surely(lambda r=r: r.extent >= 1) for r in s.ranges)  # type: ignore[misc]
     whole = surely(lambda: inside(program.tensor(read.tensor), read.subscripts, pr.box(ranges)))
     if always or whole or read.default is not None:
