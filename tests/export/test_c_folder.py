@@ -201,3 +201,12 @@ def test_rows_that_are_walked_as_one(compiler_of_c: str, tmp_path: Path) -> None
     for sizes in ROW_SIZES:
         x, z = random(*sizes), random(*sizes, seed=1)
         exported.agree(run(folder, "rows", [x, z], compiler_of_c, dict(zip("nm", sizes, strict=True))), [2*x + z])
+
+
+@BOTH
+def test_what_is_named_is_used(compiler_of_c: str, tmp_path: Path) -> None:
+    """All warnings are errors: numbers that tiles of a strided convolution share, and only some of them need."""
+    text = "def conv(f32[C,H,V] I, f32[M,C,3,3] W) -> (O) { O[m,h,w] += I[c,2*h+r,2*w+s]*W[m,c,r,s] }"
+    folder = write(text, tmp_path, shapes={"I": ("C", "H", "V"), "W": ("M", "C", 3, 3)},
+                   typical={"C": 16, "M": 16, "H": 32, "V": 32})
+    exported.built(folder, "conv", ["-lm"], compiler_of_c)
