@@ -33,6 +33,7 @@ from polytc.native.threads import default_threads
 from polytc.op import Op
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
+from polytc.poly.same_program import Presumed
 from polytc.program.program import Program
 from polytc.program.sizes import Undecided
 from polytc.rewrite.pipeline import as_written
@@ -90,8 +91,8 @@ def alternatives(text: str, target: str | Target = "cpu", so_far: str | Record |
 
 def _licensed(text: str, options: LowerOptions) -> Program:
     """The program of a text, with what the options allow."""
-    program = build(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
-                    options.get("entry"), check_checked(options.get("checked")), options.get("typical"))
+    program = _built(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
+                     options.get("entry"), check_checked(options.get("checked")), options.get("typical"))
     return program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))
 
 
@@ -144,6 +145,13 @@ def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = N
     """The program for given shapes, found to be right: the first stage of `lower`, without the others. With names of sizes in
     shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`. typical: values
     of open sizes for which what follows should be fast."""
+    return _built(text, shapes, dtypes, attrs, scalars, entry, checked, typical, alone=True)
+
+
+def _built(text: str, shapes: OpenShapes | None, dtypes: DTypes | None, attrs: Mapping[str, Any] | None,
+           scalars: Mapping[str, complex] | None, entry: str | None, checked: bool, typical: Mapping[str, int] | None,
+           alone: bool = False) -> Program:
+    """See `build`. alone: nobody looks at the program of each call, so that it says at which sizes it is the right one."""
     checked = check_checked(checked)
     text = check_text(text)
     signature = lang.signature(text, check_entry(entry))
@@ -151,15 +159,16 @@ def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = N
     names = [p.name for p in signature.inputs]
     types = check_dtypes(dtypes or {}, names)
 
-    def fixed(known: Mapping[str, tuple[int, ...]]) -> Program:
+    def fixed(known: Mapping[str, tuple[int, ...]], prover: Proofs) -> Program:
         return lang.build(text, known, types, attrs=dict(attrs or {}), scalars=dict(scalars or {}), entry=entry,
-                          prover=Proofs(), presume=checked)
+                          prover=prover, presume=checked)
 
     if open_shapes(shapes or {}, names):
-        program = OpenSizes(declared(text, entry, shapes or {}, False), typical or {}, scalars or {}).general(fixed)
+        program = OpenSizes(declared(text, entry, shapes or {}, False), typical or {}, scalars or {}).general(
+            lambda known: fixed(known, Proofs()), (lambda known: fixed(known, Presumed())) if alone else None)
     else:
         check_typical(typical or {}, ())
-        program = fixed(check_shapes(shapes or {}, names))
+        program = fixed(check_shapes(shapes or {}, names), Proofs())
     return check_memory(program)[0] if checked else program
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from polytc.errors import CompileError, Span
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.typing.declare import evaluate_size
 from polytc.options import check_typical
+from polytc.poly.same_program import same_sizes
 from polytc.program.generalise import NotGeneral, agrees, generalise
 from polytc.program.program import Program
 from polytc.program.sizes import representatives, specialised
@@ -101,8 +102,10 @@ class OpenSizes:
                     raise argument_error("E405", f"{name} has shape {tuple(shape)}, declared is {_listed(dims)}")
         return {n: found[n] for n in self.names if n in found}
 
-    def general(self, build: Callable[[dict[str, tuple[int, ...]]], Program]) -> Program:
-        """The program for all sizes, good for typical ones. build: the program for given shapes.
+    def general(self, build: Callable[[dict[str, tuple[int, ...]]], Program], presumed: Callable[[dict[str, tuple[int, ...]]],
+                Program] | None = None) -> Program:
+        """The program for all sizes, good for typical ones. build: the program for given shapes; presumed: the same without
+        proofs, for traced sizes, which finds out at which sizes it is the program (`Program.same`).
 
         Raises CompileError E412 where there is none, and what the program for typical sizes raises.
         """
@@ -110,7 +113,9 @@ class OpenSizes:
         for start, apart in product(TYPICAL, (APART, 0)):  # at last all sizes are equal, as some may have to be
             base = {n: self.typical.get(n, start + apart * (len(self.names) - 1 - k)) for k, n in enumerate(self.names)}
             try:
-                return self._general(build, base)
+                program = self._general(build, base)
+                return program if presumed is None else replace(
+                    program, same=same_sizes(program, lambda sizes: presumed(self.shapes(sizes)), base))
             except CompileError as e:
                 errors_.append(e)
         raise errors_[0]

@@ -108,7 +108,8 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
     root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(_unshifted(shown.tree)))
     whole = _node(root, walk, _Around({}, {isl.name(n): lower.size_variable(n) for n in scop.program.sizes}, {}))
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
-    return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)))
+    return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)),
+                   products=scop.program.products)
 
 
 _STRIDES = re.compile(r"\bmod\b|\bexists\b|(?<!\w)[2-9]\d*[A-Za-z_(]|(?<!\w)1\d+[A-Za-z_(]")

@@ -241,7 +241,7 @@ class Module:
     args: the caller's buffers (program inputs, then outputs), in order. scratch: global buffers for temporaries that the
     runtime provides. Each kernel's args are among both, by name. sizes: variables that all kernels may read, until
     codegen.size_binding gives them values; extents of global buffers may be formulas of them (program.sizes.Size) until then.
-    once: of a program that runs once.
+    products: the sizes that are products of two extents, as in Program.products. once: of a program that runs once.
     """
 
     name: str
@@ -251,6 +251,7 @@ class Module:
     kernels: tuple[Kernel, ...]
     sizes: tuple[str, ...] = ()
     once: bool = False
+    products: tuple[tuple[str, tuple[int, int]], ...] = ()
 
     def __str__(self) -> str:
         head = f"module {self.name}({', '.join(map(_buffer, self.args))}) -> ({', '.join(self.outputs)})"

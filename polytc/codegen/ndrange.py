@@ -92,8 +92,9 @@ def fills(s: loops.For, nd: NDRange, env: intervals.Env) -> bool:
     return lower.low == lower.high and upper.low == upper.high and trips(s, env) == size
 
 
-def extract(kernel: loops.Kernel, known: intervals.Env | None = None) -> NDRange:
-    """The NDRange of a prepared kernel. known: intervals of the variables of loops around it.
+def extract(kernel: loops.Kernel, known: intervals.Env | None = None, counted: bool = True) -> NDRange:
+    """The NDRange of a prepared kernel. known: intervals of the variables of loops around it; counted: are the groups? Who
+    walks them one after another needs no number, which sizes may decide.
 
     Raises TargetError E510 if a block or thread loop has no constant extent or stands in the wrong place, E511 for a barrier
     that some work-items of a group may not reach.
@@ -102,7 +103,7 @@ def extract(kernel: loops.Kernel, known: intervals.Env | None = None) -> NDRange
     items, axes = [1, 1, 1], set()
     counts: dict[str, tuple[int, Extent]] = {}
     for loop, around, env in found:
-        number = count(loop, env) if loop.kind == "block" else trips(loop, env)
+        number = trips(loop, env) if loop.kind == "thread" else count(loop, env) if counted else 1
         if number is None or isinstance(number, int) and int(number) >= 2**31 or loop.axis not in (0, 1, 2):
             raise _refuse(kernel, f"the {loop.kind} loop over '{loop.var}' has no constant extent on axis 0, 1 or 2")
         if loop.kind == "block":

@@ -32,15 +32,15 @@ class Bound:
 
 def flatten(module: loops.Module) -> loops.Module:
     """The module with one index for each access to a buffer of open extents; its sizes stay variables."""
-    return replace(module, kernels=tuple(_kernel(k, (), None) for k in module.kernels))
+    return replace(module, kernels=tuple(_kernel(k, None, None) for k in module.kernels))
 
 
 def bind(module: loops.Module) -> Bound:
-    """The module with the values of its sizes as its last argument, i64[number of sizes]."""
+    """The module with the values of its sizes as its last argument, i64[number of sizes]; kernels multiply the products."""
     taken = {b.name for b in (*module.args, *module.scratch)}
-    values = loops.Buffer(fresh("sizes", taken), I64, (len(module.sizes),))
+    values = loops.Buffer(fresh("sizes", taken), I64, (len(module.sizes) - len(module.products),))
     workspace = tuple(b for b in module.scratch if is_open(b))
-    kernels = tuple(_kernel(k, module.sizes, values) for k in module.kernels)
+    kernels = tuple(_kernel(k, module, values) for k in module.kernels)
     args = (*(_flat(b) for b in (*module.args, *workspace)), values)
     scratch = tuple(b for b in module.scratch if not is_open(b))
     return Bound(loops.Module(module.name, args, module.outputs, scratch, kernels), workspace)
@@ -55,7 +55,7 @@ def _flat(b: loops.Buffer) -> loops.Buffer:
     return replace(b, shape=(UNKNOWN,)) if is_open(b) else b
 
 
-def _kernel(k: loops.Kernel, sizes: tuple[str, ...], values: loops.Buffer | None) -> loops.Kernel:
+def _kernel(k: loops.Kernel, module: loops.Module | None, values: loops.Buffer | None) -> loops.Kernel:
     def on_load(e: loops.Expr) -> loops.Expr:
         return replace(e, buffer=_flat(e.buffer), indices=_index(e.buffer, e.indices)) if isinstance(e, loops.Load) else e
 
@@ -63,12 +63,20 @@ def _kernel(k: loops.Kernel, sizes: tuple[str, ...], values: loops.Buffer | None
         return replace(s, buffer=_flat(s.buffer), indices=_index(s.buffer, s.indices)) if isinstance(s, loops.Store) else s
 
     body = traverse.map_stmt(k.body, on_store, lambda e: traverse.map_expr(e, on_load))
-    for n, name in reversed(list(enumerate(sizes))):
-        assert values is not None
-        # The maximum changes nothing: it shows targets that a size is natural.
-        number = loops.Call("max", (loops.Load(values, (loops.const(n),), I64), loops.const(1)), I64)
-        body = loops.For(name, number, loops.binary("+", number, loops.const(1)), 1, body)
+    if module is None or values is None:
+        return rebuilt(k, body)
+    own = len(module.sizes) - len(module.products)
+    numbers: list[loops.Expr] = [loops.Load(values, (loops.const(n),), I64) for n in range(own)]
+    numbers += [loops.binary("*", size(a), size(b)) for _, (a, b) in module.products]
+    for name, number in reversed(list(zip(module.sizes, numbers, strict=True))):
+        body = _valued(name, number, body)
     return rebuilt(k, body)
+
+
+def _valued(name: str, value: loops.Expr, body: loops.Stmt) -> loops.Stmt:
+    """What a variable of this value is known in. The maximum changes nothing: it shows targets that a size is natural."""
+    number = loops.Call("max", (value, loops.const(1)), I64)
+    return loops.For(name, number, loops.binary("+", number, loops.const(1)), 1, body)
 
 
 def _index(b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:

@@ -24,7 +24,7 @@ from polytc.graph.running.instance import Progress, lifetimes
 from polytc.options import NONE, Licence, check_unchecked
 from polytc.poly import in_bounds, isl
 from polytc.program import extents
-from polytc.program.affine import Linear
+from polytc.program.affine import QuasiAffine
 from polytc.program.extents import Extent
 from polytc.program.program import Program
 from polytc.program.scalars import DType
@@ -104,7 +104,8 @@ class Copy:
 class Bundle:
     """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
     sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
-    everything stays inside of its array."""
+    everything stays inside of its array, and the text is this program; products: names of products of two extents, which count
+    as further sizes."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -114,7 +115,8 @@ class Bundle:
     copies: tuple[Copy, ...]
     lives: tuple[Life, ...]
     sizes: tuple[str, ...] = ()
-    limits: tuple[Linear, ...] = ()
+    limits: tuple[QuasiAffine, ...] = ()
+    products: tuple[tuple[str, tuple[int, int]], ...] = ()
 
     @property
     def starving(self) -> tuple[Starving, ...]:
@@ -134,12 +136,13 @@ def of_program(program: Program, target: Target, name: str = "") -> Bundle:
     arguments = tuple(Argument(own, n, Array(program.tensor(n).dtype, program.tensor(n).shape), roles.get(n, "output"))
                       for own, n in zip(named, program.arrays))
     places = {n: Place("argument", k) for k, n in enumerate(program.arrays)}
-    places |= {isl.name(n): Place("size", k) for k, n in enumerate(program.sizes)}
+    module = lowered.source.module
+    places |= {isl.name(n): Place("size", k) for k, n in enumerate((*program.sizes, *(n for n, _ in module.products)))}
     lives = tuple(_scratch(lowered, 0))
     places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
     unit = Unit(lowered, program.name)
     return Bundle(own_name, arguments, (), (unit,), (Step(0, places),), (), lives,
-                  tuple(named[len(arguments):]), in_bounds.size_limits(program))
+                  tuple(named[len(arguments):]), in_bounds.size_limits(program), module.products)
 
 
 def of_plan(plan: Plan, target: Target, name: str = "", *, licence: Licence = NONE, progress: Progress | None = None

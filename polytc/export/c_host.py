@@ -16,7 +16,7 @@ from polytc.export import formula
 from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.description import arguments, rows, weights
 from polytc.export.folder import Folder, described, prepare
-from polytc.export.templates import FLOORDIV, SATURATED, cmake, common, rendered, weight_check
+from polytc.export.templates import SATURATED, cmake, common, quotients, rendered, weight_check
 from polytc.graph.library.headers import c_type
 from polytc.machine import ALIGNMENT
 from polytc.targets.c.emit import library
@@ -45,6 +45,7 @@ def header(b: Bundle) -> str:
     """NAME.h."""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
+                    BELOW=formula.below(b.limits),
                     SIZES=parameters(b), POINTERS=pointers(b),
                     ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
@@ -69,14 +70,15 @@ def code(folder: Folder) -> str:
     read = "    (void)folder;\n"
     if b.weights:
         read = rendered(templates.READ, NAME=b.name, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
-    sizes = measure(folder)
-    return rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=parameters(b), POINTERS=pointers(b),
+    sizes, run = measure(folder), _run(folder)
+    return rendered(templates.CODE, NAME=b.name, HEAD=head, BELOW=formula.below(b.limits), READ=read, SIZES=parameters(b),
+                    POINTERS=pointers(b),
                     COUNT=len(b.arguments), MEASURE=sizes, MEASURED=measured(folder),
                     GIVEN="".join(f", {n}" for n in b.sizes),
                     WRITTEN=", ".join(str(int(a.role != "input")) for a in b.arguments) or "0",
-                    POINTER_NAMES=", ".join(a.name for a in b.arguments) or "NULL", RUN=_run(folder),
+                    POINTER_NAMES=", ".join(a.name for a in b.arguments) or "NULL", RUN=run,
                     ALIGNED=templates.ALIGNED if b.weights or folder.buffers else "", WEIGHTS=weight_check(b),
-                    FLOORDIV=FLOORDIV if "floordiv(" in sizes else "", SATURATED=SATURATED if "saturated(" in sizes else "",
+                    FLOORDIV=quotients(sizes + run), SATURATED=SATURATED if "saturated(" in sizes else "",
                     KERNELS=folder.library.text)
 
 
@@ -103,7 +105,7 @@ def measure(folder: Folder) -> str:
 def values(b: Bundle) -> dict[str, str]:
     """Size of the program -> parameter."""
     titles = b.units[0].lowered.program.sizes if b.sizes else ()
-    return dict(zip(titles, b.sizes, strict=True))
+    return formula.with_products(b, dict(zip(titles, b.sizes, strict=True)))
 
 
 def _run(folder: Folder) -> str:
@@ -143,7 +145,7 @@ def _argument(folder: Folder, p: Place, ctype: str) -> str:
         case "argument":
             return folder.bundle.arguments[number].name
         case "size":
-            return folder.bundle.sizes[number]
+            return formula.size(folder.bundle, number, values(folder.bundle))
         case "weight":
             at = weight_file.BYTES + weight_file.offsets(folder.bundle.weights)[number]
             return f"(const {ctype} *)(aligned(self->weights) + {at})"
@@ -163,6 +165,7 @@ def description(folder: Folder) -> str:
     b = folder.bundle
     found = {"name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.c",
              "build_options": folder.library.build, "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
+             **({"products": formula.rows_of_products(b)} if b.products else {}),
              "arguments": arguments(b), "weights": weights(b),
              "buffers": formula.rows(folder.buffers), "functions": [t.launch.entry for t in folder.tasks]}
     return rows(found) + "\n"

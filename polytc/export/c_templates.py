@@ -24,7 +24,7 @@ typedef struct @NAME@ @NAME@;
 /* What a run may end in. */
 enum {
     @NAME@_NO_MEMORY = 1,
-    @NAME@_BAD_SIZE = 2, /* a size is below 1, or makes an array of more bytes than memory has */
+    @NAME@_BAD_SIZE = 2, /* a size is below 1@BELOW@, or makes an array of more bytes than memory has */
     @NAME@_SHARED = 3    /* an array is NULL, or one that is written shares memory with another */
 };
 
@@ -77,7 +77,7 @@ const char *@NAME@_error(int code)
     switch (code) {
     case 0: return "success";
     case @NAME@_NO_MEMORY: return "there is no memory";
-    case @NAME@_BAD_SIZE: return "a size is below 1, or makes an array of more bytes than memory has";
+    case @NAME@_BAD_SIZE: return "a size is below 1@BELOW@, or makes an array of more bytes than memory has";
     case @NAME@_SHARED: return "an array is NULL, or one that is written shares memory with another";
     default: return "no code of this library";
     }

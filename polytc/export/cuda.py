@@ -17,7 +17,7 @@ from polytc.export import c_host, formula, launches
 from polytc.export import cuda_templates as templates
 from polytc.export.bundle import Bundle, Place
 from polytc.export.folder import Folder, Task, described, nested, prepare
-from polytc.export.templates import FLOORDIV, SATURATED, rendered, weight_check
+from polytc.export.templates import SATURATED, quotients, rendered, weight_check
 from polytc.machine import Machine
 from polytc.program.extents import Extent
 from polytc.targets.ctext.launched import sizes_text
@@ -65,6 +65,7 @@ def header(b: Bundle, dialect: Dialect) -> str:
     """NAME.h, which is C and needs no header of CUDA."""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
+                    BELOW=formula.below(b.limits),
                     SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b), API=dialect.api, LANGUAGE=dialect.language,
                     ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
@@ -79,13 +80,14 @@ def code(folder: Folder, dialect: Dialect) -> str:
     if b.weights:
         read = rendered(templates.READ, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
     return rendered(templates.CODE, HEAD=_head(folder, dialect), KERNELS=folder.library.text, READ=read, MEASURE=measure,
+                    BELOW=formula.below(b.limits),
                     RUN=run, NAME=b.name, SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b),
                     GIVEN_POINTERS=", ".join(f"const_cast<void *>(static_cast<const void *>({a.name}))" for a in b.arguments)
                     or "NULL", SIZE_NAMES=", ".join(b.sizes) or "0", GIVEN="".join(f", {n}" for n in b.sizes),
                     COUNT=len(b.arguments), MEASURED=c_host.measured(folder), TOO_LARGE=_too_large(b),
                     WRITTEN=", ".join(str(int(a.role != "input")) for a in b.arguments) or "0",
                     WEIGHTS=weight_check(b), ALIGNMENT=max(1, folder.library.alignment),
-                    FLOORDIV=FLOORDIV if "floordiv(" in measure + run else "",
+                    FLOORDIV=quotients(measure + run),
                     SATURATED=SATURATED if "saturated(" in measure + run else "",
                     API=dialect.api, RUNTIME=dialect.runtime, RTC=dialect.rtc, RTC_MACRO=dialect.rtc_macro)
 
@@ -140,7 +142,7 @@ def _run(folder: Folder) -> str:
 
 def _values(b: Bundle) -> dict[str, str]:
     titles = b.units[0].lowered.program.sizes if b.sizes else ()
-    return {n: f"sizes[{k}]" for k, n in enumerate(titles)}
+    return formula.with_products(b, {n: f"sizes[{k}]" for k, n in enumerate(titles)})
 
 
 def _launches(folder: Folder, tasks: tuple[Task, ...], depth: int, values: dict[str, str]) -> list[str]:
@@ -168,7 +170,8 @@ def _launch(folder: Folder, t: Task, values: dict[str, str]) -> list[str]:
     for k, p in enumerate(t.places):
         number = folder.number(p)
         if p.area in ("size", "counter"):
-            own.append(f"int p{k} = static_cast<int>({f'sizes[{number}]' if p.area == 'size' else f'n{number}'});")
+            value = formula.size(folder.bundle, number, values) if p.area == "size" else f"n{number}"
+            own.append(f"int p{k} = static_cast<int>({value});")
         else:
             own.append(f"void *p{k} = {_pointer(folder, p)};")
         given.append(f"&p{k}")

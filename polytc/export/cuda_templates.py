@@ -24,7 +24,7 @@ typedef struct @NAME@ @NAME@;
 /* What a run may end in, besides 0. */
 enum {
     @NAME@_NO_MEMORY = 1, /* of the host */
-    @NAME@_BAD_SIZE = 2,  /* a size is below 1, or makes an array or a grid that is too large */
+    @NAME@_BAD_SIZE = 2,  /* a size is below 1@BELOW@, or makes an array or a grid that is too large */
     @NAME@_SHARED = 3,    /* an array is NULL, not aligned, or one that is written shares memory with another */
     @NAME@_DEVICE = 1000  /* and above: this and the code of a call of @API@ */
 };
@@ -88,7 +88,7 @@ const char *@NAME@_error(int code)
     switch (code) {
     case 0: return "success";
     case @NAME@_NO_MEMORY: return "the host has no memory";
-    case @NAME@_BAD_SIZE: return "a size is below 1, or makes an array or a grid that is too large";
+    case @NAME@_BAD_SIZE: return "a size is below 1@BELOW@, or makes an array or a grid that is too large";
     case @NAME@_SHARED: return "an array is NULL, not aligned, or one that is written shares memory with another";
     default: break;
     }

@@ -100,6 +100,7 @@ def shown(folder: Folder, task: Task, place: Place) -> str:
     if place.area == "counter":
         return task.launch.loops[number].var
     if place.area == "size":
-        return folder.bundle.sizes[number]
+        b = folder.bundle
+        return (*b.sizes, *(n for n, _ in b.products))[number]
     return folder.bundle.arguments[number].name if place.area == "argument" else (
         f"weight {number}" if place.area == "weight" else f"buffer {number}")

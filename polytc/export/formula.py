@@ -4,11 +4,13 @@ stop at the largest number instead of overflowing, for the host."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from polytc.program.affine import Atom, Linear, QuasiAffine, Quotient, Remainder
+from polytc.export.bundle import Bundle
+from polytc.poly import isl
+from polytc.program.affine import Atom, QuasiAffine, Quotient, Remainder
 from polytc.program.extents import Extent, Product
-from polytc.program.sizes import Size
+from polytc.program.sizes import Size, text
 
 
 def row(n: Extent) -> int | str:
@@ -21,29 +23,52 @@ def rows(extents: Sequence[Extent]) -> list[int | str]:
     return [row(n) for n in extents]
 
 
-def limit(form: Linear) -> int | str:
+def limit(form: QuasiAffine) -> int | str:
     """What is at least 0 for sizes that are allowed, in Python."""
     return row(Size.of(0, form))
 
 
-def not_allowed(forms: Sequence[Linear], values: dict[str, str]) -> list[str]:
+def not_allowed(forms: Sequence[QuasiAffine], values: Mapping[str, str]) -> list[str]:
     """Conditions in C, each of which sizes that are not allowed may fulfil."""
     return [f"{_affine(form, values)} < 0" for form in forms]
 
 
-def in_c(n: Extent, values: dict[str, str]) -> str:
+def below(forms: Sequence[QuasiAffine]) -> str:
+    """The same in words, behind other reasons for which sizes are refused; '' where there are none."""
+    return f", {' or '.join(text(form) for form in forms)} is below 0" if forms else ""
+
+
+def with_products(b: Bundle, values: Mapping[str, str]) -> dict[str, str]:
+    """Size -> expression in C, with the products that have names."""
+    found = dict(values)
+    for name, (x, y) in b.products:
+        found[name] = found[isl.name(name)] = f"product({in_c(x, found)}, {in_c(y, found)})"
+    return found
+
+
+def size(b: Bundle, number: int, values: Mapping[str, str]) -> str:
+    """A size or a product, by number. values: as `with_products` gave them."""
+    return values[(*b.units[0].lowered.program.sizes, *(n for n, _ in b.products))[number]]
+
+
+def rows_of_products(b: Bundle) -> list[list[int | str]]:
+    """The products that have names, with their two extents in Python."""
+    return [[name, row(x), row(y)] for name, (x, y) in b.products]
+
+
+def in_c(n: Extent, values: Mapping[str, str]) -> str:
     """A formula in C, of type int64_t unless it is a number. values: size -> expression."""
     if isinstance(n, Product):
         return functools.reduce(lambda a, b: f"saturated({a}, {b})", (in_c(f, values) for f in n.factors))
     return f"({_affine(n.form, values)})" if isinstance(n, Size) else str(n)
 
 
-def _affine(form: QuasiAffine, values: dict[str, str]) -> str:
+def _affine(form: QuasiAffine, values: Mapping[str, str]) -> str:
     terms = [_atom(atom, values) if c == 1 else f"{_atom(atom, values)} * {c}" for atom, c in form.terms]
     return " + ".join([*terms, *([str(form.constant)] if form.constant or not terms else [])]).replace("+ -", "- ")
 
 
-def _atom(atom: Atom, values: dict[str, str]) -> str:
+def _atom(atom: Atom, values: Mapping[str, str]) -> str:
     if isinstance(atom, str):
         return values[atom]
     assert isinstance(atom, Quotient | Remainder), "a formula of sizes has no pieces"

@@ -61,6 +61,7 @@ def description(folder: Folder, machine: str, file: str, launch: Callable[[Task]
         "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
                      "alignment": made.alignment, **({"elements": LARGEST_OPEN} if b.sizes else {})},
         "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
+        **({"products": formula.rows_of_products(b)} if b.products else {}),
         **({"limits": [formula.limit(form) for form in b.limits]} if b.limits else {}),
         "arguments": arguments(b),
         "weights": weights(b),

@@ -11,7 +11,7 @@ from polytc.export import opencl_main as main_templates
 from polytc.export import opencl_templates as templates
 from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.folder import Folder, described
-from polytc.export.templates import FLOORDIV, SATURATED, common, rendered, table, weight_check
+from polytc.export.templates import SATURATED, common, quotients, rendered, table, weight_check
 from polytc.targets.ctext.text import safe
 from polytc.targets.ctext.work_groups import LARGEST_OPEN
 from polytc.targets.opencl.driver.rounding import FLAG, LOOSE
@@ -54,7 +54,7 @@ def code(folder: Folder) -> str:
               table("struct copy", "copies", copies, "{{0, 0}, 0, 0}"),
               table("char", "written", [str(int(a.role != "input")) for a in b.arguments])]
     counts = {"ARGUMENTS": b.arguments, "WEIGHTS": b.weights, "BUFFERS": folder.buffers, "LAUNCHES": folder.tasks,
-              "COPIES": b.copies, "SIZES": b.sizes}
+              "COPIES": b.copies, "SIZES": b.sizes, "PRODUCTS": b.products}
     resize = rendered(templates.RESIZE, NAME=b.name, INTS=_ints(b), GIVEN=", ".join(b.sizes), LARGEST=LARGEST_OPEN,
                       LIMITS=_refused_sizes(b) if b.sizes else "")
     tables += [table("size_t", "element_bytes", _elements(b))] if b.sizes else _measures(folder)
@@ -63,10 +63,11 @@ def code(folder: Folder) -> str:
     return rendered(templates.CODE, CHECK=templates.CHECK if b.weights else "", WEIGHTS=weight_check(b), RUN=run,
                      ENQUEUE=opencl_repeats.IN_LOOPS if looped else opencl_repeats.ONCE,
                      COUNTER=", COUNTER" if looped else "", COUNTED=", or where a loop around its launch is" if looped else "",
-                     NAME=b.name, MEMS=_mems(b), TABLES="\n".join(tables),
+                     NAME=b.name, BELOW=formula.below(b.limits).replace(" is below", " being below"), MEMS=_mems(b),
+                     TABLES="\n".join(tables),
                      COUNTS=", ".join(f"{n} = {len(rows)}" for n, rows in counts.items()),
                      MEASURE=_measure(folder), RESIZE=resize if b.sizes else "",
-                     FLOORDIV=FLOORDIV if "floordiv(" in _measure(folder) + run else "",
+                     FLOORDIV=quotients(_measure(folder) + run),
                      SATURATED=SATURATED if "saturated(" in _measure(folder) + run else "",
                      PREPARE="" if b.sizes else "    if (!error) error = make_buffers(self, context);\n"
                                                 "    if (!error) error = set_arguments(self);\n    self->ready = !error;\n",
@@ -127,6 +128,7 @@ def _measure(folder: Folder) -> str:
     values = _values(b)
     lines = [f"self->grids[{k}][{axis}] = (size_t)({formula.in_c(n, values)});"
              for k, t in enumerate(folder.tasks) for axis, n in enumerate((*t.launch.global_size, 1, 1)[:3])]
+    lines += [f"self->sizes[SIZES + {k}] = (cl_int)({values[name]});" for k, (name, _) in enumerate(b.products)]
     lines += [f"self->argument_bytes[{k}] = (size_t)({formula.in_c(bytes_of(a.type.shape, a.type.dtype), values)});"
               for k, a in enumerate(b.arguments)]
     lines += [f"self->buffer_bytes[{k}] = (size_t)({formula.in_c(n, values)});" for k, n in enumerate(folder.buffers)]
@@ -135,7 +137,8 @@ def _measure(folder: Folder) -> str:
 
 def _values(b: Bundle) -> dict[str, str]:
     """The sizes in C, by their names in formulas."""
-    return {n: f"(int64_t)self->sizes[{k}]" for k, n in enumerate(b.units[0].lowered.program.sizes)} if b.sizes else {}
+    found = {n: f"(int64_t)self->sizes[{k}]" for k, n in enumerate(b.units[0].lowered.program.sizes)} if b.sizes else {}
+    return formula.with_products(b, found)
 
 
 def _places(folder: Folder) -> list[str]:

@@ -98,7 +98,7 @@ struct @NAME@ {
     cl_program program;
     cl_kernel kernels[LAUNCHES + 1];
     cl_mem weights[WEIGHTS + 1], buffers[BUFFERS + 1];
-    cl_int sizes[SIZES + 1];
+    cl_int sizes[SIZES + PRODUCTS + 1];
     int ready; /* are the sizes set, and is there memory for them? */
     size_t grids[LAUNCHES + 1][3], argument_bytes[ARGUMENTS + 1], buffer_bytes[BUFFERS + 1];
 };
@@ -122,7 +122,7 @@ const char *@NAME@_error(cl_int code)
     case CL_INVALID_MEM_OBJECT: return "an argument is no buffer";
     case CL_INVALID_CONTEXT: return "an argument or the queue is of another context";
     case CL_INVALID_BUFFER_SIZE: return "an argument has too few bytes";
-    case CL_INVALID_VALUE: return "a number is out of range, such as a size below 1";
+    case CL_INVALID_VALUE: return "a number is out of range, such as a size below 1@BELOW@";
     case CL_INVALID_KERNEL_NAME: return "@NAME@.cl lacks a kernel: it is of another export";
     case CL_INVALID_QUEUE_PROPERTIES: return "the queue is not in order";
     default: return "an OpenCL call failed; its code says why";

@@ -59,12 +59,15 @@ class Program:
         """Set the sizes that are not fixed, by name, and make memory for them. Not while a run is under way."""
         if set(sizes) != set(self.about["sizes"]) or min(sizes.values(), default=1) < 1:
             raise ValueError("the sizes, each at least 1, are " + ", ".join(self.about["sizes"]))
-        if not self._buffers or sizes != self._sizes:
+        if not self._buffers or not sizes.items() <= self._sizes.items():
             self._sizes = dict(sizes)
-            if min(map(self._number, self.about.get("limits", ())), default=0) < 0:
+            for name, a, b in self.about.get("products", ()):
+                self._sizes[name] = self._number(a) * self._number(b)
+            below = [f for f in self.about.get("limits", ()) if self._number(f) < 0]
+            if below:
                 self._sizes = {}
-                raise ValueError("at these sizes something lies beyond the end of an array: at least 0 are to be "
-                                 + ", ".join(self.about["limits"]))
+                raise ValueError("at these sizes something lies beyond the end of an array, or the program is another one: at "
+                                 "least 0 are to be " + ", ".join(below))
             self._check_elements()
             self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self.about["buffers"]]
 
@@ -102,7 +105,8 @@ class Program:
         if area == "counter":
             return np.int32(around[number][1])
         if area == "size":
-            return np.int32(self._sizes[self.about["sizes"][number]])
+            named = [*self.about["sizes"], *(row[0] for row in self.about.get("products", ()))]
+            return np.int32(self._sizes[named[number]])
         return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
 
     def enqueue(self, queue, /, *arguments, wait_for=None, **sizes):

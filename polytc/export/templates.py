@@ -128,6 +128,15 @@ static int64_t floordiv(int64_t a, int64_t b)
 
 '''
 
+PRODUCT = '''\
+/* a * b of sizes; a large number where the product is larger. */
+static int64_t product(int64_t a, int64_t b)
+{
+    return b > (INT64_C(1) << 56) / a ? INT64_C(1) << 56 : a * b;
+}
+
+'''
+
 SATURATED = '''\
 /* a * b of numbers that are not negative; the largest number where the product is larger. */
 static int64_t saturated(int64_t a, int64_t b)
@@ -159,6 +168,11 @@ static int are_weights(const char *block, size_t bytes)
 '''
 
 _FORMATS = {"float": "FLOAT", "double": "DOUBLE", "int32_t": "INT", "int64_t": "LONG"}
+
+
+def quotients(text: str) -> str:
+    """The functions for quotients and products of sizes that a text calls."""
+    return (FLOORDIV if "floordiv(" in text else "") + (PRODUCT if "product(" in text else "")
 
 
 def rendered(text: str, **values: object) -> str:

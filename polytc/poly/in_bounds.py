@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import islpy
 
 from polytc.poly import isl
 from polytc.program import program as pr
-from polytc.program.affine import Linear, affine, interval
-from polytc.program.linear import collected
-from polytc.program.sizes import Undecided
+from polytc.program.affine import Affine, Atom, QuasiAffine, Quotient, add, affine, interval
+from polytc.program.sizes import Undecided, representatives
 
 
 @dataclass(frozen=True)
@@ -85,32 +85,52 @@ def sizes_inside(program: pr.Program, operations: int = isl.BUDGET) -> str:
         return ""
 
 
-def size_limits(program: pr.Program) -> tuple[Linear, ...]:
-    """Forms of the open sizes, which are at least 1, that are at least 0 wherever all accesses of a program stay inside. What
-    no such forms say, as of sets with holes, is left out.
+def size_limits(program: pr.Program) -> tuple[QuasiAffine, ...]:
+    """Forms of the open sizes, which are at least 1, that are at least 0 where all accesses of a program stay inside and its
+    text is this program (`Program.same`). Of sets with holes it is the part with the typical sizes.
 
         C[i] = A[i] where i in 2:5, A of M   ->   M - 5
     """
-    inside = sizes_inside(program)
-    if not inside:
+    sets = [s for s in (sizes_inside(program), program.same) if s]
+    if not sets:
         return ()
     ctx = isl.new_context()
     known = islpy.Set.read_from_str(ctx, f"{isl.parameters(program)}{{ : {isl.facts(program)} }}")
-    allowed = islpy.Set.read_from_str(ctx, inside).gist(known)
+    allowed = reduce(islpy.Set.intersect, (islpy.Set.read_from_str(ctx, s) for s in sets), known).coalesce()
+    hull = allowed.simple_hull().to_set()
+    part = hull if hull.is_subset(allowed) else _typical_part(program, allowed)
     names = {isl.name(n): n for n in program.sizes}
-    return tuple(form for c in allowed.simple_hull().get_constraints() for form in _forms(c, names))
+    return tuple(form for s in part.gist(known).get_basic_sets() for c in s.get_constraints() for form in _forms(c, names))
 
 
-def _forms(c: islpy.Constraint, names: Mapping[str, str]) -> Iterator[Linear]:
-    """What a constraint on sizes makes at least 0; nothing if it has divisions."""
-    if c.dim(islpy.dim_type.div):
-        return
-    found = {c.get_dim_name(islpy.dim_type.param, k): c.get_coefficient_val(islpy.dim_type.param, k).to_python()
-             for k in range(c.dim(islpy.dim_type.param))}
-    terms, constant = [(names[n], k) for n, k in found.items()], c.get_constant_val().to_python()
-    yield collected(terms, constant)
+def _typical_part(program: pr.Program, allowed: islpy.Set) -> islpy.Set:
+    """The piece of a set of sizes that has the typical ones."""
+    facts = " and ".join(f"{isl.name(n)} = {v}" for n, v in representatives((program.tensors, program.statements)).items())
+    at = islpy.Set.read_from_str(allowed.get_ctx(), f"{isl.parameters(program)}{{ : {facts or 'true'} }}")
+    pieces = [p.to_set() for p in allowed.compute_divs().get_basic_sets()]
+    return next((p for p in pieces if not p.intersect(at).is_empty()), pieces[0])
+
+
+def _forms(c: islpy.Constraint, names: Mapping[str, str]) -> Iterator[QuasiAffine]:
+    """What a constraint on sizes makes at least 0."""
+    form = _form(c.get_aff(), names, 1)
+    yield form
     if c.is_equality():
-        yield collected([(n, -k) for n, k in terms], -constant)
+        yield add(Affine(0), form, -1)
+
+
+def _form(e: islpy.Aff, names: Mapping[str, str], factor: int) -> Affine:
+    """A number times an expression of isl, such that no fractions are left."""
+    def times(value: islpy.Val) -> int:
+        return int((value * factor).to_python())
+    terms: list[tuple[Atom, int]] = [(names[e.get_dim_name(islpy.dim_type.param, k)], n)
+             for k in range(e.dim(islpy.dim_type.param)) if (n := times(e.get_coefficient_val(islpy.dim_type.param, k)))]
+    for k in range(e.dim(islpy.dim_type.div)):
+        if n := times(e.get_coefficient_val(islpy.dim_type.div, k)):
+            inner = e.get_div(k)
+            divisor = inner.get_denominator_val().to_python()
+            terms.append((Quotient(_form(inner, names, divisor), divisor), n))
+    return Affine(times(e.get_constant_val()), tuple(terms))
 
 
 def _accesses(program: pr.Program, s: pr.Statement) -> Iterator[_Access]:

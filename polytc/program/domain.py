@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from polytc.program import evaluator, scalars
 from polytc.program import program as pr
-from polytc.program.affine import QuasiAffine, add, affine, indices, interval
+from polytc.program.affine import QuasiAffine, Quotient, add, affine, at, indices, interval
 from polytc.program.scalars import I64
 from polytc.program.solutions import solve
+from polytc.program.traces.traced import traced
 
 LIMIT = 1 << 22
 """Points that a check may list; larger domains need a proof on intervals."""
@@ -65,14 +67,20 @@ class Domain:
         order = [i for i in self.box if i in found]
         if math.prod(self.box[i][1] - self.box[i][0] + 1 for i in order) > LIMIT:
             return None
-        return _satisfying({i: np.arange(self.box[i][0], self.box[i][1] + 1, dtype=np.int64) for i in order}, conditions)
+        axes = {i: np.arange(int(self.box[i][0]), int(self.box[i][1]) + 1, dtype=np.int64) for i in order}
+        return _satisfying(axes, conditions)
 
     def corners(self, names: Iterable[str]) -> dict[str, np.ndarray]:
-        """The corners of the box that belong to the domain, for `names` and what is tied to them."""
+        """The corners of the box that belong to the domain, for `names` and what is tied to them; objects for traced sizes."""
         found, conditions = self.connected(names)
         order = [i for i in self.box if i in found]
         if len(order) > _CORNERS:
             return {i: np.zeros(0, np.int64) for i in order}
+        bounds = [as_bounds(c) for c in conditions]
+        if any(traced(end) for i in order for end in self.box[i]) and None not in bounds:
+            corners = (dict(zip(order, ends, strict=True)) for ends in product(*(dict.fromkeys(self.box[i]) for i in order)))
+            kept = [p for p in corners if all(_within(b, p) for b in bounds if b is not None)]
+            return {i: np.array([p[i] for p in kept], object) for i in order}
         return _satisfying({i: np.array(sorted(set(self.box[i])), np.int64) for i in order}, conditions)
 
     @property
@@ -87,6 +95,13 @@ class Domain:
             return False
         points = self.points(names)
         return points is not None and any(len(a) == 0 for a in points.values())
+
+
+def _within(bounds: tuple[QuasiAffine, int | None, int | None], point: Mapping[str, int]) -> bool:
+    """Does a form stay between its bounds at a point?"""
+    form, low, high = bounds
+    value = at(form, point)
+    return (low is None or value >= low) and (high is None or value <= high)
 
 
 def _satisfying(axes: dict[str, np.ndarray], conditions: tuple[pr.Expr, ...]) -> dict[str, np.ndarray]:
@@ -159,12 +174,18 @@ def _intersect(a: tuple[int, int], b: tuple[int | None, int | None]) -> tuple[in
 def _trim(index: str, span: tuple[int, int], conditions: tuple[pr.Expr, ...]) -> tuple[int, int]:
     """The first and last value of `index` that the conditions on it alone allow."""
     own = [c for c in conditions if condition_indices(c) == {index}]
-    if not own or span[1] - span[0] > LIMIT:
+    if not own or (traced(span[0]) or traced(span[1])) and _are_solved(own) or span[1] - span[0] > LIMIT:
         return span
-    axis = np.arange(span[0], span[1] + 1, dtype=np.int64)
+    axis = np.arange(int(span[0]), int(span[1]) + 1, dtype=np.int64)
     mask = np.broadcast_to(evaluator.compute(pr.conjunction(tuple(own)), {index: axis}, {}, {}), axis.shape)
     kept = np.nonzero(mask)[0]
     return (span[0] + int(kept[0]), span[0] + int(kept[-1])) if len(kept) else (span[0], span[0] - 1)
+
+
+def _are_solved(conditions: Sequence[pr.Expr]) -> bool:
+    """Does `solve` tell all that these conditions say of their one index?"""
+    forms = [None if bounds is None else bounds[0].terms for bounds in map(as_bounds, conditions)]
+    return all(terms is not None and len(terms) == 1 and isinstance(terms[0][0], str | Quotient) for terms in forms)
 
 
 def holds(condition: pr.Expr, box: pr.Box) -> bool:

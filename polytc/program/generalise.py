@@ -18,10 +18,10 @@ from typing import Any
 
 from polytc.errors import CompileError, Span
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Quotient
+from polytc.program.affine import Affine, Quotient, indices
 from polytc.program.domain import holds
 from polytc.program.names import indices_beside_sizes
-from polytc.program.sizes import Size, at, representative, specialised
+from polytc.program.sizes import Size, at, mapped, representative, specialised
 
 NEAR = (1, 2, 3, 7)
 """What each size is moved by for the samples."""
@@ -113,7 +113,24 @@ def _fitted(build: Callable[[Mapping[str, int]], pr.Program], base: Mapping[str,
     if still:
         raise NotGeneral(f"no other {still[0]} than {base[still[0]]} is allowed beside the other sizes")
     result: pr.Program = _merged(tuple(programs), _Samples(tuple(points), tuple(base)))
+    rest = [{n: step} for n, divisor in _divisors(result) for step in range(divisor) if step % divisor not in
+            {(p[n] - base[n]) % divisor for p in points}]
+    if rest:  # formulas with divisions that fit so far may round in other places
+        sample(rest)
+        result = _merged(tuple(programs), _Samples(tuple(points), tuple(base)))
     return indices_beside_sizes(replace(result, sizes=tuple(base)))
+
+
+def _divisors(program: pr.Program) -> dict[tuple[str, int], None]:
+    """Sizes that are divided, each with the divisor."""
+    found = dict[tuple[str, int], None]()
+
+    def note(n: Size) -> int:
+        found.update(dict.fromkeys((name, atom.divisor) for atom, _ in n.form.terms if isinstance(atom, Quotient)
+                                   for name in indices(atom)))
+        return n
+    mapped(program, note)
+    return found
 
 
 def fitted(programs: Sequence[pr.Program], points: Sequence[Mapping[str, int]]) -> pr.Program:

@@ -40,6 +40,7 @@ def format_program(p: pr.Program) -> str:
     inputs = [("inout " if n in p.outputs else "") + _declaration(p.tensor(n)) for n in p.inputs]
     lines = [f"{marks}def {p.name}({', '.join(inputs)}) -> ({', '.join(_declaration(p.tensor(n)) for n in p.outputs)}) {{"]
     lines += [f"    # open: {', '.join(p.sizes)}"] if p.sizes else []
+    lines += [f"    # {n} is ({a}) * ({b})" for n, (a, b) in p.products]
     lines += [f"    # constant: {n}" for n in p.constants]
     lines += [f"    temp {_declaration(p.tensor(n))}" for n in p.temporaries]
     lines += _lines(pr.nested((*p.statements, *_without_elements(p))), (), p)

@@ -193,8 +193,10 @@ class Program:
     divisions be products with reciprocals (never both). constants: inputs whose contents do not change between the calls of a
     bound executable, such as weights; what follows from them alone is computed once. direct: the products are those that are
     written, no algorithm with fewer of them and larger rounding errors. checked: an index in memory that leaves its tensor is
-    an error of the run. sizes: names of sizes that stay open: numbers may be formulas of them (program.sizes.Size) then. once:
-    it runs once, when arrays are bound, so that short code is better than code that is a little faster."""
+    an error of the run. sizes: names of sizes that stay open: numbers may be formulas of them (program.sizes.Size) then.
+    products: the last of the sizes, which rewrites added, each with the two extents of whose product it is the name. once: it
+    runs once, when arrays are bound, so that short code is better than code that is a little faster. same: the sizes at which
+    the text is this program, as a set of isl (poly.same_program); '' where nobody asked."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -208,6 +210,8 @@ class Program:
     sizes: tuple[str, ...] = ()
     fast: bool = False
     once: bool = False
+    same: str = field(default="", compare=False, repr=False)
+    products: tuple[tuple[str, tuple[int, int]], ...] = ()
 
     def licensed(self, licence: Licence) -> Program:
         """The program with what its caller allows. Raises ArgumentError E410 if that is against what its text says."""

@@ -8,9 +8,9 @@ taken by the representative by accident; one about what is fast says `representa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from polytc.program import affine
 from polytc.program.affine import Affine, Atom, QuasiAffine, Quotient, Remainder, add
@@ -210,6 +210,18 @@ def _total(constant: int, parts: list[int | None]) -> int | None:
 def at(n: int, sizes: Mapping[str, int]) -> int:
     """The number that an extent is for given sizes."""
     return affine.at(n.form, sizes) if isinstance(n, Size) else n
+
+
+Products: TypeAlias = Sequence[tuple[str, tuple[int, int]]]
+"""Names of products of two extents, each after those in its extents."""
+
+
+def with_products(sizes: Mapping[str, int], products: Products) -> dict[str, int]:
+    """Sizes with the products of some extents for them."""
+    found = dict(sizes)
+    for name, (a, b) in products:
+        found[name] = at(a, found) * at(b, found)
+    return found
 
 
 def text(form: QuasiAffine) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, QuasiAffine, add, affine, indices, interval
 from polytc.program.domain import separated
 from polytc.program.linear import collected, expression
-from polytc.program.scalars import BOOL
+from polytc.program.scalars import BOOL, identity
 from polytc.program.sizes import surely
 
 
@@ -65,6 +66,18 @@ def conjuncts(conditions: Iterable[pr.Expr]) -> list[pr.Expr]:
         else:
             found += separated(c)
     return found
+
+
+def hoisted(program: pr.Program, s: pr.Statement, read: pr.Read, ranges: Iterable[pr.Range], own: Collection[str]) -> pr.Read:
+    """A read of a statement as it may stand in one over these ranges, which runs where the statement does not: where its
+    conditions do not hold, or a range of it is empty. A guard says 0 of what lies outside of the tensor then, and nobody looks
+    at that (`compact` of O[m,h] += W[m,c]*X[c,2*h] where m in 0:n - 5, for n = 5). own: indices of the statement with whose
+    ranges these are empty."""
+    always = not s.where and all(r.index in own or surely(lambda r=r: r.extent >= 1) for r in s.ranges)  # type: ignore[misc]
+    whole = inside(program.tensor(read.tensor), read.subscripts, tuple(ranges))
+    if always or whole or read.default is not None:
+        return read
+    return replace(read, default=pr.Const(identity("+", read.dtype), read.dtype))
 
 
 def speculable(program: pr.Program, s: pr.Statement) -> bool:

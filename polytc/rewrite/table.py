@@ -26,6 +26,7 @@ from polytc.rewrite.cpu import (
     widening,
 )
 from polytc.rewrite.cpu.winograd import choice as winograd
+from polytc.rewrite.gpu import launched_parts
 from polytc.rewrite.gpu.division import Divided
 from polytc.rewrite.step import (
     CPU,
@@ -103,14 +104,16 @@ STEPS: tuple[Step, ...] = (
          unconditional(dead_initialisation.narrow), needs=(STRAIGHT,), open_sizes=True),
     Step("borders", "subscripts change their piece at the borders only, which are split off", unconditional(borders.split),
          kinds=CPU, open_sizes=True),
-    Step("borders", "subscripts change their piece at the borders only, which are split off", unconditional(borders.split),
-         kinds=GPU),
+    Step("borders", "subscripts change their piece at the borders only, which are split off",
+         launched_parts.BORDERS.apply, launched_parts.BORDERS.decide, kinds=GPU,
+         choice=launched_parts.Parts, fits=launched_parts.BORDERS.fits, options=launched_parts.BORDERS.options),
     Step("delinearization", "dimensions that are digits of a number are split", unconditional(delinearization.delinearize),
          needs=(STRAIGHT,), open_sizes=True),
     Step("taps", "windows that lie mostly outside of their data: a sum for each tap", unconditional(taps.split),
          kinds=CPU, needs=(STRAIGHT, NOT_PRECISE), open_sizes=True),
-    Step("taps", "windows that lie mostly outside of their data: a sum for each tap", unconditional(taps.split),
-         kinds=GPU, needs=(STRAIGHT, NOT_PRECISE)),
+    Step("taps", "windows that lie mostly outside of their data: a sum for each tap",
+         launched_parts.TAPS.apply, launched_parts.TAPS.decide, kinds=GPU, needs=(STRAIGHT, NOT_PRECISE),
+         choice=launched_parts.Parts, fits=launched_parts.TAPS.fits, options=launched_parts.TAPS.options),
     Step("guards", "guards that never act go", unconditional(pad.drop_guards), needs=(STRAIGHT,), open_sizes=True),
     Step("scan", "prefix reductions become scans", unconditional(scan.simplify_prefixes), needs=(STRAIGHT,), open_sizes=True),
     Step("parallel_scans", "long scans are made in blocks, which threads and work-items share", parallel_scans.split,

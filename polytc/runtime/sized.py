@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polytc.codegen import size_names
 from polytc.codegen.buffers import Buffer
 from polytc.codegen.target import Bound, Executable, FastPath, Resizable, Types
 from polytc.program.scalars import DTYPES
@@ -25,8 +26,8 @@ def described(workspace: Sequence[Buffer], module: Module, terms: Sequence[Seque
     from polytc.program.sizes import data  # only code of open sizes needs formulas of them
 
     products = [[data(n) for n in extents] for extents in terms]
-    return {"workspace": json.dumps(_rows(workspace)), "sizes": json.dumps(module.sizes), "terms": json.dumps(products),
-            "temporaries": json.dumps(_rows(module.scratch))}
+    return {"workspace": json.dumps(_rows(workspace)), "terms": json.dumps(products),
+            "temporaries": json.dumps(_rows(module.scratch)), **size_names.described(module)}
 
 
 def _rows(buffers: Sequence[Buffer]) -> list[list[Any]]:
@@ -39,7 +40,8 @@ def _rows(buffers: Sequence[Buffer]) -> list[list[Any]]:
 def terms(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
     """The most terms that an accumulator of the code adds up one after another for these sizes, as far as they depend on them.
     options: of its binary."""
-    return max((_product(extents, sizes) for extents in json.loads(options.get("terms", "[]"))), default=0)
+    every = size_names.named(options, sizes)
+    return max((_product(extents, every) for extents in json.loads(options.get("terms", "[]"))), default=0)
 
 
 def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str, int]) -> Executable:
@@ -51,17 +53,20 @@ def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str
 
 def workspace(options: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[tuple[np.dtype, int], ...]:
     """Type and number of elements of each temporary that the code wants of its caller. options: of its binary."""
-    return tuple((DTYPES[dtype].numpy, _product(shape, sizes)) for dtype, shape in json.loads(options["workspace"]))
+    every = size_names.named(options, sizes)
+    return tuple((DTYPES[dtype].numpy, _product(shape, every)) for dtype, shape in json.loads(options["workspace"]))
 
 
 def room(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
     """Bytes of all temporaries of the code for these sizes. options: of its binary."""
-    return sum(DTYPES[dtype].bytes * _product(shape, sizes) for dtype, shape in json.loads(options.get("temporaries", "[]")))
+    every = size_names.named(options, sizes)
+    return sum(DTYPES[dtype].bytes * _product(shape, every) for dtype, shape in json.loads(options.get("temporaries", "[]")))
 
 
 def longest(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
     """Elements of the largest temporary of the code for these sizes. options: of its binary."""
-    return max((_product(shape, sizes) for _, shape in json.loads(options.get("temporaries", "[]"))), default=0)
+    every = size_names.named(options, sizes)
+    return max((_product(shape, every) for _, shape in json.loads(options.get("temporaries", "[]"))), default=0)
 
 
 def _product(extents: Sequence[Any], sizes: Mapping[str, int]) -> int:

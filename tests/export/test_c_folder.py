@@ -20,7 +20,17 @@ from polytc.graph import ahead
 from polytc.targets import registry
 from tests.c_here import COMPILERS
 from tests.export import exported
-from tests.export.test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, padded_convolution, random
+from tests.export.test_opencl_folder import (
+    CONV,
+    CONV_SHAPES,
+    LAYERNORM,
+    OPEN,
+    ROW_SHAPES,
+    ROW_SIZES,
+    ROWS,
+    padded_convolution,
+    random,
+)
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
 BOTH = pytest.mark.parametrize("compiler_of_c", COMPILERS[:2])
@@ -186,3 +196,20 @@ def test_programs_do_not_run_on_the_target() -> None:
     with pytest.raises(TargetError, match="for export only") as info:
         polytc.compile("C[i] = A[i] + 1", target="c")(np.zeros(3, np.float32))
     assert info.value.code == "E514"
+
+
+@BOTH
+def test_rows_that_are_walked_as_one(compiler_of_c: str, tmp_path: Path) -> None:
+    folder = write(ROWS, tmp_path, shapes=ROW_SHAPES)
+    for sizes in ROW_SIZES:
+        x, z = random(*sizes), random(*sizes, seed=1)
+        exported.agree(run(folder, "rows", [x, z], compiler_of_c, dict(zip("nm", sizes, strict=True))), [2*x + z])
+
+
+@BOTH
+def test_what_is_named_is_used(compiler_of_c: str, tmp_path: Path) -> None:
+    """All warnings are errors: numbers that tiles of a strided convolution share, and only some of them need."""
+    text = "def conv(f32[C,H,V] I, f32[M,C,3,3] W) -> (O) { O[m,h,w] += I[c,2*h+r,2*w+s]*W[m,c,r,s] }"
+    folder = write(text, tmp_path, shapes={"I": ("C", "H", "V"), "W": ("M", "C", 3, 3)},
+                   typical={"C": 16, "M": 16, "H": 32, "V": 32})
+    exported.built(folder, "conv", ["-lm"], compiler_of_c)

@@ -21,7 +21,7 @@ from polytc.targets.cuda.target import CudaTarget
 from tests import cuda_here
 from tests.c_here import SENSE, TRAPS
 from tests.export import exported
-from tests.export.test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, padded_convolution, random
+from tests.export.test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, ROW_SHAPES, ROWS, padded_convolution, random
 
 pytestmark = pytest.mark.skipif(cuda_here.COMPILER is None, reason="there is no C++ compiler")
 RUNTIME = Path(cuda_here.__file__).parent / "targets/cuda/runtime"
@@ -155,3 +155,9 @@ def test_the_description(tmp_path: Path) -> None:
     blocks = eval(str(launch["grid"][-1]), {"M": 1000})
     assert blocks == (1000 + 63) // 64 or blocks * launch["block"][1] >= 1000 // 64
     assert launch["shared_bytes"] == found["requires"]["local_bytes"] > 0
+
+
+def test_rows_that_are_walked_as_one(tmp_path: Path) -> None:
+    folder = write(ROWS, tmp_path, shapes=ROW_SHAPES)
+    x, z = random(7, 3), random(7, 3, seed=1)
+    exported.agree(run(folder, "rows", [x, z], {"n": 7, "m": 3}), [2*x + z])

@@ -281,3 +281,21 @@ def test_the_sums_of_weights() -> None:
         total += int.from_bytes(data[k:k + 8], "little")
         sums += total
     assert weight_file.header(parts)[2:] == (len(data), total % 2**64, sums % 2**64, 0, 0, 0)
+
+
+ANOTHER = ("def f(f32[m] A, f32[k] Z) -> (C, S) { C[i] = Z[i]*2 where i in 0:k, i < m\nS[i] = A[i] }",
+           {"A": ("m",), "Z": ("k",)})
+"""A program whose first result has min(m, k) elements: k of them for the typical sizes."""
+
+
+def test_the_c_host_refuses_sizes_at_which_the_text_is_another_program(for_cpus) -> None:
+    host = for_cpus(ANOTHER[0], **ANOTHER[1])
+    host.host_error.restype = ctypes.c_char_p
+    a, z, c, s = (np.arange(16, dtype=np.float32) for _ in range(4))
+    self = ctypes.c_void_p(host.host_create(None))
+    for (m, k), code in {(9, 9): 0, (12, 7): 0, (8, 9): 2, (1, 2): 2, (1, 1): 0}.items():
+        c[:], s[:] = -1, -1
+        assert host.host_run(self, *sizes(m, k), at(a), at(z), at(c), at(s)) == code
+        assert c.tolist() == ([*(2*z[:k]).tolist()] if code == 0 else []) + [-1]*(16 - k*(code == 0))
+    assert host.host_error(2).startswith(b"a size is below 1, m - k is below 0, or ")
+    host.host_release(self)

@@ -63,6 +63,7 @@ CONSTANTS = {
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
     "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "AHEAD": SHAPE, "CORES": SEARCH},
     "rewrite/gpu/scattered_parts.py": {"AHEAD": SHAPE},
+    "rewrite/gpu/launched_parts.py": {"AHEAD": SHAPE},
     "rewrite/gpu/split_reduction.py": {"MOST": SEARCH, "TILE": SHAPE, "STEPS": SHAPE, "PARTS": SHAPE, "AHEAD": SHAPE,
                                          "BESIDE": MARGIN},
     "rewrite/gpu/tile_copies.py": {"COPIES_IN_FLIGHT": SHAPE, "ELEMENTS_IN_FLIGHT": SHAPE},

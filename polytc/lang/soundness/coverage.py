@@ -12,6 +12,7 @@ from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
 from polytc.program.affine import QuasiAffine, exact, indices, interval, values
 from polytc.program.domain import Domain
+from polytc.program.traces.traced import whole
 
 RASTER_LIMIT = 1 << 27
 """Elements of a tensor that a check may mark one by one."""
@@ -88,7 +89,7 @@ def bounding_box(forms: Sequence[QuasiAffine], domain: Domain) -> Hull | None:
     if any(len(a) == 0 for a in corners.values()):
         return None
     reached = [values(f, corners.__getitem__) for f in forms]
-    return hull if all((int(r.min()), int(r.max())) == h for r, h in zip(reached, hull, strict=True)) else None
+    return hull if all((whole(r.min()), whole(r.max())) == h for r, h in zip(reached, hull, strict=True)) else None
 
 
 def _groups(forms: Sequence[QuasiAffine], domain: Domain) -> list[tuple[int, ...]]:

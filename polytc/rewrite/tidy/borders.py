@@ -17,7 +17,7 @@ piecewise_copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -43,13 +43,13 @@ Cuts: TypeAlias = dict[str, tuple[int, int]]
 """Index -> the values from where to where all questions have one answer."""
 
 
-def split(program: pr.Program) -> pr.Program:
-    """The program with the borders of subscripts in pieces split off."""
+def split(program: pr.Program, of: Collection[str] | None = None) -> pr.Program:
+    """The program with the borders of subscripts in pieces split off. of: of the statements of these names; None: of all."""
     names, statements = Names.of(program), list[pr.Statement]()
     for s in program.statements:
         start = statements.pop() if statements and _starts(statements[-1], s) else None
         try:
-            statements += _split(s, start, names, NESTED)
+            statements += _split(s, start, names, NESTED if of is None or s.name in of else 0)
         except Undecided:  # a piece depends on sizes that stay open
             statements += [s] if start is None else [start, s]
     return replace(program, statements=tuple(statements))
@@ -89,7 +89,7 @@ def _cuts(s: pr.Statement) -> Cuts:
         return {}
     cuts: Cuts = {}
     free = sorted((r for r in s.ranges[s.depth:] if r.index in own), key=lambda r: -int(r.extent))
-    for form, ends in _questions(s):
+    for form, ends in questions(s):
         for r in free:
             found = solve(form, *ends, r.index, s.box, every=True) if form.coefficient(r.index) else None
             if found is None:
@@ -253,7 +253,7 @@ def _difference(a: pr.Expr, b: pr.Expr) -> Linear | None:
     return linear(pr.Binary("-", a, b, I64)) if a.dtype == b.dtype == I64 else None
 
 
-def _questions(s: pr.Statement) -> Iterator[Question]:
+def questions(s: pr.Statement) -> Iterator[Question]:
     """What decides which pieces the subscripts of a statement's reads are in."""
     for read in pr.reads(s):
         for sub in read.subscripts:

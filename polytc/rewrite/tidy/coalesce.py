@@ -6,8 +6,9 @@
     O[m,h,w] += W[m,c]*X[c,h,w]                         with W[8,8], X[8,7,9]
     ->  O[m,h_w] += W[m,c]*X[c,h_w]
 
-Tensors change shape, not memory: the caller's arrays are viewed in the new shape. One of the two extents may be open. A
-statement that only fills a temporary for reductions keeps its own indices, and writes where they say:
+Tensors change shape, not memory: the caller's arrays are viewed in the new shape. Where both extents are open, which no linear
+formula multiplies, their product is a size with a name of its own, `Program.products`. A statement that only fills a temporary
+for reductions keeps its own indices, and writes where they say:
 
     P[c,h,w] = X[c,2*h,2*w];  O[m,h,w] += W[m,c]*P[c,h,w]          with W[8,8], X[8,14,18]
     ->  P[c, h*9 + w] = X[c,2*h,2*w];  O[m,h_w] += W[m,c]*P[c,h_w]
@@ -23,14 +24,15 @@ Two `for` loops become one if the inner one is all that is in the outer one; the
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-from polytc.program.sizes import Size, may_be_less
+from polytc.program.sizes import Size, Undecided, bounds, form_of, may_be_less
 from polytc.program.type_promotion import fold
 
 Pair = tuple[str, str]
@@ -70,7 +72,8 @@ def _merge_some(program: pr.Program) -> pr.Program | None:
         changed = (good, kept) != (places, pairs)
         places, pairs = good, kept
     starts = {(n, pair) for n, pair in pairs if pair[0] in _loop_indices(program.statement(n))} if program.sequential else pairs
-    return _apply(program, *_component(program, min(starts), pairs)) if starts else None
+    first = sorted(starts) if program.sizes else sorted(starts)[:1]
+    return next((made for start in first if (made := _apply(program, *_component(program, start, pairs))) is not None), None)
 
 
 def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
@@ -88,7 +91,9 @@ def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
             a, b = names[d], names[d + 1]
             if a is None or b is None or a == b or a not in ranges or b not in ranges or {a, b} & used_elsewhere:
                 continue
-            whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1]) and not _both_open(t.shape[d:d + 2])
+            whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1])
+            if _both_open(t.shape[d:d + 2]):
+                whole = whole and not program.sequential and _multiplied(t.shape[d:d + 2], ranges[a])
             if whole and t.lower[d:d + 2] == (0, 0) and not may_be_less(ranges[a].lower, 0):
                 found.add((a, b))
     return found
@@ -97,6 +102,18 @@ def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
 def _both_open(extents: tuple[int, ...]) -> bool:
     """Are two extents open, so that there is no linear formula for their product?"""
     return all(isinstance(n, Size) for n in extents)
+
+
+def _multiplied(extents: tuple[int, ...], r: pr.Range) -> bool:
+    """Can the product of two open extents be a size, and are the ends of a range of the outer one formulas of it?"""
+    return not may_be_less(min(map(_least, extents)), 1) and all(
+        not isinstance(n, Size) or not isinstance(n - extents[0], Size) for n in (r.lower, r.upper))
+
+
+def _least(n: int) -> int:
+    """The smallest value of an extent for all sizes, 0 where that is not known."""
+    low, _ = bounds(form_of(n))
+    return low or 0
 
 
 def _index_values(s: pr.Statement) -> set[str]:
@@ -236,18 +253,60 @@ def _apply(program: pr.Program, chosen: dict[str, Pair], places: set[tuple[str, 
     dims = dict(places)
     if not chosen or len(dims) < len(places):
         return None
+    try:
+        product = _product(program, dims)
+    except Undecided:
+        return None
 
     def tensor(t: pr.Tensor) -> pr.Tensor:
         if t.name not in dims:
             return t
         d = dims[t.name]
-        return replace(t, shape=(*t.shape[:d], t.shape[d] * t.shape[d + 1], *t.shape[d + 2:]),
+        return replace(t, shape=(*t.shape[:d], product.of(t.shape[d], t.shape[d + 1]), *t.shape[d + 2:]),
                        lower=(*t.lower[:d], 0, *t.lower[d + 2:]))
 
     shapes = {t.name: t.shape for t in program.tensors}
-    statements = tuple(_merged(program, s, chosen[s.name], dims) if s.name in chosen else _filling(s, dims, shapes)
-                       for s in program.statements)
-    return replace(program, tensors=tuple(map(tensor, program.tensors)), statements=statements)
+    try:
+        statements = tuple(_merged(program, s, chosen[s.name], dims, product) if s.name in chosen else _filling(s, dims, shapes)
+                           for s in program.statements)
+        made = replace(program, tensors=tuple(map(tensor, program.tensors)), statements=statements)
+    except Undecided:
+        return None
+    if not product.name or product.name in program.sizes:
+        return made
+    products = (*program.products, (product.name, (product.outer, product.inner)))
+    return replace(made, sizes=(*program.sizes, product.name), products=products)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The product of two open extents. name: of the size that it is; '' where none is asked for."""
+
+    outer: int = 0
+    inner: int = 0
+    name: str = ""
+
+    def of(self, n: int, inner: int) -> int:
+        """A number of rows times their length. Raises Undecided where there is no formula for that."""
+        if not (isinstance(n, Size) and isinstance(inner, Size)):
+            return n * inner
+        beyond = n - self.outer
+        if not self.name or inner != self.inner or isinstance(beyond, Size):
+            raise Undecided(f"({n}) * ({inner})")
+        return Size.named(self.name, int(self.outer) * int(self.inner)) + inner * beyond
+
+
+def _product(program: pr.Program, dims: Mapping[str, int]) -> _Product:
+    """That of the first of these pairs of dimensions that are both open; one without a name where there is none."""
+    pairs = [t.shape[d:d + 2] for t in program.tensors if (d := dims.get(t.name)) is not None]
+    found = next((p for p in pairs if _both_open(p)), None)
+    if found is None:
+        return _Product()
+    outer, inner = found
+    known = next((name for name, (a, b) in program.products if a == outer and b == inner), None)
+    taken = {*program.sizes, *(t.name for t in program.tensors), *(i for s in program.statements for i in s.indices)}
+    plain = f"{outer}_{inner}"
+    return _Product(outer, inner, known or fresh(plain if plain.isidentifier() else "product", taken))
 
 
 def _filling(s: pr.Statement, dims: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> pr.Statement:
@@ -260,9 +319,10 @@ def _filling(s: pr.Statement, dims: dict[str, int], shapes: dict[str, tuple[int,
     return replace(s, subscripts=(*s.subscripts[:d], fold(place), *s.subscripts[d + 2:]))
 
 
-def _merged(program: pr.Program, s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:
+def _merged(program: pr.Program, s: pr.Statement, pair: Pair, dims: dict[str, int], product: _Product) -> pr.Statement:
     outer, inner = pair
-    new = fresh(f"{outer}_{inner}", {i for x in (s, *_sharing(program, s, pair)) for i in x.indices})
+    taken = {i for x in (s, *_sharing(program, s, pair)) for i in x.indices} | {*program.sizes, product.name}
+    new = fresh(f"{outer}_{inner}", taken)
 
     def cut(tensor: str, subscripts: tuple[pr.Expr, ...]) -> tuple[pr.Expr, ...]:
         d = dims.get(tensor)
@@ -274,7 +334,7 @@ def _merged(program: pr.Program, s: pr.Statement, pair: Pair, dims: dict[str, in
         return pr.map_expr(e, lambda x: replace(x, subscripts=cut(x.tensor, x.subscripts)) if isinstance(x, pr.Read) else x)
 
     extent = s.by_index[inner].extent
-    whole = pr.Range(new, s.by_index[outer].lower * extent, s.by_index[outer].upper * extent)
+    whole = pr.Range(new, product.of(s.by_index[outer].lower, extent), product.of(s.by_index[outer].upper, extent))
     ranges = tuple(whole if r.index == outer else r for r in s.ranges if r.index != inner)
     place = s.indices.index(inner)
     return replace(s, subscripts=cut(s.target, tuple(map(go, s.subscripts))), value=go(s.value), ranges=ranges,

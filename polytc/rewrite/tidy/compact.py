@@ -16,6 +16,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.sizes import none_negative
+from polytc.rewrite.bounds import hoisted
 
 USES = 32
 """Times that an update must use each element of the copy."""
@@ -55,12 +56,13 @@ def _copied(program: pr.Program, name: str, read: pr.Read, ranges: tuple[pr.Rang
     source = program.tensor(read.tensor)
     copy = pr.Tensor(fresh(f"{read.tensor}_compact", {t.name for t in program.tensors}), source.dtype,
                      tuple(r.extent for r in ranges), (0,) * len(ranges))
-    cell = tuple(pr.Index(r.index) for r in ranges)
+    cell, cell_names = tuple(pr.Index(r.index) for r in ranges), [r.index for r in ranges]
     taken = {x.name for x in program.statements}
     statements: list[pr.Statement] = []
     for s in program.statements:
         if s.name == name:
-            statements.append(pr.Statement(fresh(f"{name}_{copy.name}", taken), copy.name, cell, None, read, ranges))
+            statements.append(pr.Statement(fresh(f"{name}_{copy.name}", taken), copy.name, cell, None,
+                                           hoisted(program, s, read, ranges, cell_names), ranges))
             s = pr.replaced(s, read, replace(read, tensor=copy.name, subscripts=cell))
         statements.append(s)
     return replace(program, tensors=(*program.tensors, copy), statements=tuple(statements))

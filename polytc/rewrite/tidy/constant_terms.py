@@ -15,7 +15,8 @@ from math import prod
 
 from polytc.program import program as pr
 from polytc.program.names import fresh
-from polytc.program.sizes import none_negative, surely
+from polytc.program.sizes import none_negative
+from polytc.rewrite.bounds import hoisted, inside
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost.parallel_profitability import CHEAP
 
@@ -71,11 +72,12 @@ class _Terms:
             and within == sum(1 for _ in pr.index_names(e)) and all(self._is_whole(s, r) for r in reads)
 
     def _is_whole(self, s: pr.Statement, read: pr.Read) -> bool:
-        """Is it a read of a constant, by indices whose values are all in it?"""
-        t = self.program.tensor(read.tensor)
-        return read.tensor in self.fixed and read.default is None and surely(lambda: all(
-            isinstance(e, pr.Index) and low <= s.box[e.name][0] and s.box[e.name][1] < low + extent
-            for e, low, extent in zip(read.subscripts, t.lower, t.shape, strict=True)))
+        """Is it a read of a constant, by indices whose values are all in it, or, of open sizes, where the statement runs?"""
+        if read.tensor not in self.fixed or read.default is not None:
+            return False
+        if not all(isinstance(e, pr.Index) for e in read.subscripts):
+            return False
+        return bool(self.program.sizes) or inside(self.program.tensor(read.tensor), read.subscripts, s.ranges)
 
     def _read(self, s: pr.Statement, e: pr.Expr, ranges: tuple[pr.Range, ...]) -> pr.Expr:
         text, indices = repr(e), tuple(pr.Index(r.index) for r in ranges)  # 0.0 == -0.0, and their quotients differ
@@ -83,7 +85,8 @@ class _Terms:
         if name is None:
             name = self.known[text, ranges] = fresh(f"{s.target}_term", {t.name for t in self.tensors})
             self.tensors.append(pr.Tensor(name, e.dtype, tuple(r.extent for r in ranges), tuple(r.lower for r in ranges)))
-            label = fresh(f"{s.name}_term", self.names)
+            label, own = fresh(f"{s.name}_term", self.names), {r.index for r in ranges}
             self.names.add(label)
-            self.made.append(pr.Statement(label, name, indices, None, e, ranges))
+            value = pr.map_expr(e, lambda x: hoisted(self.program, s, x, ranges, own) if isinstance(x, pr.Read) else x)
+            self.made.append(pr.Statement(label, name, indices, None, value, ranges))
         return pr.Read(name, indices, e.dtype)

@@ -21,6 +21,7 @@ from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import I64
 from polytc.program.sizes import none_negative, surely
+from polytc.rewrite.bounds import hoisted
 
 USES = 64
 """Uses of an element from which on there is a copy; with fewer, borders are split off."""
@@ -70,7 +71,8 @@ def materialise(program: pr.Program) -> pr.Program:
                 shape, lower = tuple(a.high - a.low + 1 for a in axes), tuple(a.low for a in axes)
                 copies[key] = pr.Tensor(names.label(f"{read.tensor}_pieces"), read.dtype, shape, lower)
                 tensors.append(copies[key])
-                statements.append(_copy(copies[key], read, axes, names.label(f"{s.name}_{copies[key].name}")))
+                label = names.label(f"{s.name}_{copies[key].name}")
+                statements.append(_copy(program, s, copies[key], read, axes, label))
             plain = tuple(expression(a.form) for a in axes)
             s = pr.replaced(s, read, replace(read, tensor=copies[key].name, subscripts=plain, default=None))
         statements.append(s)
@@ -78,11 +80,14 @@ def materialise(program: pr.Program) -> pr.Program:
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
-def _copy(target: pr.Tensor, read: pr.Read, axes: tuple[_Axis, ...], name: str) -> pr.Statement:
+def _copy(program: pr.Program, s: pr.Statement, target: pr.Tensor, read: pr.Read, axes: tuple[_Axis, ...], name: str
+          ) -> pr.Statement:
     indices = tuple(pr.Index(f"x{d}", I64) for d in range(len(axes)))
     subscripts = tuple(pr.substitute(a.function, {"x": i}) for a, i in zip(axes, indices, strict=True))
     ranges = tuple(pr.Range(i.name, a.low, a.high + 1) for a, i in zip(axes, indices, strict=True))
-    return pr.Statement(name, target.name, indices, None, replace(read, subscripts=subscripts), ranges)
+    own = {i for a in axes if len(a.form.terms) == 1 for i, _ in a.form.terms}
+    value = hoisted(program, s, replace(read, subscripts=subscripts), ranges, own)
+    return pr.Statement(name, target.name, indices, None, value, ranges)
 
 
 def _axes(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[_Axis, ...] | None:

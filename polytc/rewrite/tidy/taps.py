@@ -14,6 +14,7 @@ a default of 0 counts as such, though with a factor that is infinite or NaN it w
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -46,15 +47,15 @@ class _Tap:
         return prod(max(0, int(r.extent)) for r in self.ranges)
 
 
-def split(program: pr.Program) -> pr.Program:
-    """The program with such sums divided; a `precise` one as it is."""
+def split(program: pr.Program, of: Collection[str] | None = None) -> pr.Program:
+    """The program with such sums divided; a `precise` one as it is. of: of the statements of these names; None: of all."""
     if program.precise:
         return program
     statements = list[pr.Statement]()
     names = {s.name for s in program.statements}
     for s in program.statements:
         try:
-            found = _taps(program, s)
+            found = _taps(program, s) if of is None or s.name in of else []
         except Undecided:  # sizes that stay open decide where a tap meets data
             found = []
         statements += [s] if not found else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -92,8 +93,16 @@ class Statements(Emitter):
             ctype = write.c.vector(e.dtype, e.lanes) if isinstance(e, loops.Load) else self.itype
             title = common_subexpressions.title(e, write.known, self.names.variable)
             name = self.scope.enter_context(self.names.bound(f"{ctype} {text}", title))
+            begin = len(self.lines)
             self.line(f"const {ctype} {name} = {text};")
+            self.scope.callback(self.drop_unused, name, begin, len(self.lines))
             write.known[e] = name
+
+    def drop_unused(self, name: str, begin: int, end: int) -> None:
+        """Without the lines that compute a name, where no other says it: others may have been named in its place."""
+        said = re.compile(rf"\b{re.escape(name)}\b")
+        if not any(map(said.search, self.lines[end:])):
+            del self.lines[begin:end]
 
     def note(self, s: loops.Stmt) -> None:
         """A comment that says which statement of the program follows."""

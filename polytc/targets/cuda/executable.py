@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc.codegen import launch_order
+from polytc.codegen import launch_order, size_names
 from polytc.codegen.buffers import Buffer
 from polytc.codegen.target import Binary, Bound, BoundRun
 from polytc.program import extents
@@ -95,8 +94,8 @@ class Open:
 
     def at(self, sizes: Mapping[str, int]) -> CudaExecutable:
         """Kernels for these values of the sizes."""
-        spelled = json.loads(self.binary.options["sizes"])  # as the kernels call them
-        return CudaExecutable(self.binary, self._device, {**sizes, **dict(zip(spelled, sizes.values(), strict=True))})
+        known = (names(self.binary.options, sizes) for names in (size_names.named, size_names.spelled))
+        return CudaExecutable(self.binary, self._device, {n: v for each in known for n, v in each.items()})
 
 
 def _code(binary: Binary, device: Device) -> bytes:

@@ -69,7 +69,7 @@ class _KernelWriter(Emitter):
 
     def launched(self, s: loops.Stmt) -> ndrange.NDRange | None:
         """The work-items of a launch, if they must be told apart."""
-        return ndrange.extract(replace(self.kernel, body=s), self.around) if _needs_items(s) else None
+        return ndrange.extract(replace(self.kernel, body=s), self.around, counted=False) if _needs_items(s) else None
 
     def group_or(self, s: loops.Stmt) -> None:
         """Write `s`; below the last block loop, as the body of a work-item if items must be told apart."""

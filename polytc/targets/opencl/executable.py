@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.codegen import launch_order
+from polytc.codegen import launch_order, size_names
 from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Bound, BoundRun, Launch, Types
 from polytc.machine import ALIGNMENT
@@ -316,7 +315,8 @@ class Open:
 
     def at(self, sizes: Mapping[str, int]) -> OpenCLExecutable:
         """The kernels for these sizes. Raises TargetError E505 if the device cannot hold the arrays."""
-        spelled = dict(zip(json.loads(self.binary.options["sizes"]), sizes.values(), strict=True))  # as the kernels call them
+        spelled = size_names.spelled(self.binary.options, sizes)
+        sizes = size_names.named(self.binary.options, sizes)
 
         def fixed(b: Buffer) -> Buffer:
             return replace(b, shape=tuple(formulas.at(n, sizes) for n in b.shape))
