@@ -70,6 +70,7 @@ ROWS = [
     ("E111", "C[i] = v[i*i]", "i*i", ""),
     ("E111", "C[i] = v[i] where i in 0:i*i", "i*i", "min max clamp"),
     ("E112", "C[i] = A[i,j]", "C[i] = A[i,j]", "`+=`"),
+    ("E112", "C[i] = v[i]; C[i] %= A[i,j]", "C[i] %= A[i,j]", "one after another: `for j in 0:N { C[i] %= A[i,j] }`"),
     ("E112", "C[i] = alpha * v[i]", "alpha", "scalars={"),
     ("E113", "C[i] = exp((v[i] * 2 else 0))", "v[i] * 2", "A[i-1] else 0"),
     ("E113", "C[i] = v[i] else identity", "v[i] else identity", "+="),
@@ -220,7 +221,7 @@ ROWS = [
     ("E312", "C[i] = 1j*v[i] < 2", "1j*v[i] < 2", "compare `abs(z)`"),
     ("E312", "C[i] = f32(1j*v[i])", "f32(1j*v[i])", "f32(real(z))"),
     ("E312", "C[i] = log(v[i] + 2j)", "log(v[i] + 2j)", "angle(z)"),
-    ("E312", "s *= v[i] + 2j", "s *= v[i] + 2j", "in a `for` they are in order"),
+    ("E312", "s max= v[i] + 2j", "s max= v[i] + 2j", "compare `abs(z)`"),
     ("E302", "def f(f32[N] v) -> (f32[N] C) { C[i] = 1j*v[i] }", "C[i] = 1j*v[i]", "take a part of it: `real(...)`"),
 ]
 

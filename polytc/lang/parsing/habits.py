@@ -139,8 +139,8 @@ HABITS = [Habit(*row) for row in (
     (rf"(?<![\w.])(?P<n>\d+\.?\d*)(?P<x>(?:{_ACCESS})|[A-Za-z]\w*)", r"a product is written `\g<n>*\g<x>`"),
     (rf"\((?P<t>{_TYPE})\)\s*(?P<x>{_ACCESS}|\w+\([^()]*\)|\w+)", r"a cast is written `\g<t>(\g<x>)`"),
     (r"(?P<at>:=|<-|:-)", "a tensor is written by `=`: `Y[i] = A[i]`"),
-    (r"(?P<at>\*\*=|//=|/=|%=|<<=|>>=|&&=|\|\|=)", "an update is one of `+=`, `-=`, `*=`, `min=`, `max=`, `&=`, `|=`, `^=`; "
-     "else write to another tensor: `D[i] = C[i] / A[i]`"),
+    (rf"(?P<t>{_ACCESS}|\b\w+)\s*(?P<at>\*\*=)\s*(?P<x>[^;]+)", r"a power is written `\g<t> = pow(\g<t>, \g<x>)`"),
+    (r"(?P<at>(?P<op>[&|])(?P=op)=)", r"conditions are combined by `\g<op>=`"),
     (r"\bnot\b(?P<at>)\s+(?P<x>[^?;&|]+?)\s*(?=[?;&|]|$)", r"write `!(\g<x>)`"),
     (r"\b(?P<i>\w+)\s+in\s+(?P<at>range\s*\((?P<ends>[^()]*)\))", _range),
     (r"\b(?P<i>\w+)\s+in\s+(?P<at>[\[(](?P<ends>[^\[\]():]*)[\])]?)", _range),

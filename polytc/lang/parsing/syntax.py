@@ -185,6 +185,7 @@ class Statement:
     accumulator: the type in `acc(f64)` before the statement.
     loops: the `for` blocks around it, outermost first; their ranges are the first clauses, in the same order.
     label: what stands before a colon, `S1[i, k]: ...`: the statement's name, and the order of its indices if it has any.
+    in_place: the operator of `T[i] /= e`, which stands here as `T[i] = T[i] / e`.
     """
 
     target: str
@@ -201,6 +202,7 @@ class Statement:
     accumulator: str | None = None
     loops: tuple[Loop, ...] = ()
     label: Label | None = None
+    in_place: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from polytc.errors import Span
 from polytc.lang.definitions.expand import nodes
+from polytc.lang.definitions.uses import in_place
 from polytc.lang.elsewhere import CURES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
@@ -44,19 +45,11 @@ def of_early_read(read: sx.Access, s: sx.Statement, source: str) -> list[str]:
     if tensor != s.target:
         return [f"write `{tensor}` in a statement before this one, or call it otherwise if it is an input"]
     if _texts(read.subscripts, source) == _texts(s.subscripts, source):
-        return [of_changed(s, source)]
+        return [in_place(s, source)]
     plain = [e.id for e in s.subscripts if isinstance(e, sx.Name)]
     index = plain[0] if plain else "i"
     return [f"where an element follows from another one, begin `{tensor}` and go on in a loop: "
             f"`for {index} in 1:N {{ {text} }}`, with N a number or an extent, `A.shape[0]`"]
-
-
-def of_changed(s: sx.Statement, source: str) -> str:
-    """For an array of the caller that a statement changes in place."""
-    sizes = ",".join("MNKLPQRS"[:len(s.subscripts)])
-    text = source[s.span.start:s.span.end] or "..."
-    return "an array of the caller that is changed in place is an argument: " \
-        f"`def f(inout f32[{sizes}] {s.target}) -> ({s.target}) {{ {text} }}`"
 
 
 def _texts(subscripts: Iterable[sx.Expr], source: str) -> list[str]:
@@ -76,8 +69,12 @@ def use(s: sx.Statement, name: str) -> Span:
     return s.span
 
 
-def of_free_index(s: sx.Statement, free: Iterable[str], source: str) -> list[str]:
+def of_free_index(s: sx.Statement, free: Sequence[str], source: str) -> list[str]:
     """For indices on the right of `=` only: a sum, or an array with more dimensions."""
+    if s.in_place is not None:
+        text = source[s.span.start:s.span.end] if not s.loops else "..."
+        return ["divide by the product: `P *= ...` with the same index, then `/= P`"] * (s.in_place == "/") + [
+            f"one after another: `for {free[0]} in 0:N {{ {text} }}`, with N a number or an extent, `A.shape[0]`"]
     left = ",".join([*_texts(s.subscripts, source), *free])
     value = source[s.value.span.start:s.value.span.end]
     return [f"write `+=` (or `max=`, ...) to reduce, or use it on the left side: `{s.target}[{left}] = {value}`"]
@@ -95,7 +92,7 @@ def of_range(index: str, s: Lowered, source: str) -> list[str]:
     if any(isinstance(e, pr.Index) and e.name == index for c, _ in s.conditions for e in pr.walk(c)):
         notes = [f"its conditions bound one end: state both, `where {index} in 0:...`"]
     if s.source.op is not None and not any(isinstance(e, pr.Read) for e in pr.walk(s.value.expr)):
-        notes.append(of_changed(s.source, source))
+        notes.append(in_place(s.source, source))
     return notes
 
 
