@@ -48,7 +48,7 @@ CURED = [
     ("O[i] = (float)v[i]", "O[i] = float(v[i])", v),
     ("O[i] = v[i].astype(f64)", "O[i] = f64(v[i])", v),
     ("O[i] = 2v[i]", "O[i] = 2*v[i]", 2 * v),
-    ("O[i] = v[i] * 0x10", "O[i] = v[i] * 16", 16 * v),
+    ("O[i] = v[i] * 0o20", "O[i] = v[i] * 16", 16 * v),
     ("O[i] = np.exp(v[i])", "O[i] = exp(v[i])", np.exp(v)),
     ("O[i] = exp v[i]", "O[i] = exp(v[i])", np.exp(v)),
     ("ij,jk->ik", "Y[i,k] += A[i,j] * B[j,k]", A @ A),

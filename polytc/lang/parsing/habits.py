@@ -131,7 +131,8 @@ HABITS = [Habit(*row) for row in (
     (r"\w+\[(?:[^\[\],]*,)*\s*(?P<at>\*)\s*[\],]", "name the axis by an index: `A[i,j]`"),
     (r"\w+\[[^\[\];]*(?P<at>;)\s*\w", "indices are separated by commas: `A[i,j]`"),
     (r"\w(?P<at>\{)\s*\w+(?:\s*,\s*\w+)*\s*\}", "subscripts stand in brackets: `A[i]`"),
-    (r"\b0[xX][0-9a-fA-F]+", lambda m: f"numbers are decimal: `{int(m[0], 16)}`"),
+    (r"\b(?P<n>0[xX][0-9a-fA-F]+)(?P<at>[uUlL]+)\b", r"a number takes the type of what it meets: `\g<n>`"),
+    (r"\b0[oO](?P<n>[0-7]+)", lambda m: f"numbers are decimal, `0x...` or `0b...`: `{int(m['n'], 8)}`"),
     (r"\b\d+(?:_\d+)+", lambda m: f"digits are not grouped: `{m[0].replace('_', '')}`"),
     (r"\b(?P<n>\d+\.?\d*)[eE](?=\W|$)", "a number is written `3`, `0.5` or `1e-3`"),
     (r"(?<![\w.])(?P<n>\d+\.\d*(?:[eE]-?\d+)?|\d+)(?P<at>[fFlLuU])\b(?!\[)", r"a number takes the type of what it meets; "

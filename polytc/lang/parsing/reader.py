@@ -353,8 +353,10 @@ class Reader:
         return syntax.Extent(str(c[0]), int(self.number(c[1])), self.span(tree))
 
     def number(self, token: Any) -> Any:
-        """An int, a float, or the complex number that `2.5j` is."""
+        """An int, in decimal, `0xff` or `0b11`, a float, or the complex number that `2.5j` is."""
         text = str(token)
+        if text[1:2] in ("x", "X", "b", "B"):
+            return int(text, 0)
         if text.endswith("j"):
             return complex(text)
         if not text.isdigit():
