@@ -257,10 +257,12 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
         near += [f"the sizes and numbers here are: {', '.join(sizes)}"] if loose and sizes and not any(near) else []
         report.add("E112", f"`{s.source.in_place or ''}=` does not reduce, and {names} is not on the left side",
                    cures.use(s.source, extra[0]) if loose == set(extra) else span, *near,
-                   *cures.of_free_index(s.source, extra, report.source) * (loose != set(extra)), unknown)
+                   *cures.of_free_index(s.source, extra, report.source, value.dtype == scalars.BOOL) * (loose != set(extra)),
+                   unknown)
     dtype = declared or value.dtype
     if s.op in ("+", "*") and dtype.kind == "b":
-        report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")
+        text = report.source[s.source.value.span.start:s.source.value.span.end]
+        report.add("E303", f"`{s.op}=` on bool", span, f"cast the value, `i64({text})`, to count; for logic use `|=` and `&=`")
     if s.op in UPDATE_CURES and dtype.is_complex and s.source.member == 0:
         report.add("E312", f"`{'arg' * bool(s.source.components)}{s.op}=` of complex numbers", span, *UPDATE_CURES[s.op])
     if s.op in ("&", "|", "^") and dtype.is_float:

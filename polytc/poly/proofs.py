@@ -15,7 +15,7 @@ import islpy
 
 from polytc.errors import Diagnostic
 from polytc.lang.soundness.check import met_twice
-from polytc.lang.soundness.proof import CHECKED, Places, apart, scattered
+from polytc.lang.soundness.proof import CHECKED, Places, apart, begun, scattered
 from polytc.lang.typing.ranges import Hull
 from polytc.poly import isl
 from polytc.poly.dependences import earlier
@@ -252,7 +252,7 @@ class _Proof:
         return self.refusal("E214", last, None, f"nothing writes some elements of the output `{t.name}`",
                             f"one is {_element(t.name, point)}; its bounds are "
                             + ", ".join(f"{lo}:{lo + n}" for lo, n in zip(t.lower, t.shape, strict=True)),
-                            "write the rest too, or use an update such as `+=`, which starts from its identity everywhere",
+                            begun(t.name, tuple((lo, lo + n - 1) for lo, n in zip(t.lower, t.shape, strict=True))),
                             CHECKED if t.name in scattered(self.program) else "")
 
 

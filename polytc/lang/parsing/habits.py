@@ -85,6 +85,17 @@ HABITS = [Habit(*row) for row in (
     (rf"=.*?(?P<x>{_ACCESS}|\w+)\s+(?P<at>as)\s+(?P<t>\w+)", r"a cast is written `\g<t>(\g<x>)`"),
     (r"(?P<at>\b(?P<x>\w+)\.(?P<f>real|imag|conj)\b)(?:\(\))?(?P<s>\[[^\[\]]*\])", r"a part is written `\g<f>(\g<x>\g<s>)`"),
     (rf"(?P<x>{_ACCESS}|\w+)(?P<at>\.(?P<f>real|imag|conj)\b)", r"a part is written `\g<f>(\g<x>)`"),
+    (rf"(?P<x>{_ACCESS}|\w+)(?P<at>\.re\b)", r"a part is written `real(\g<x>)`"),
+    (rf"(?P<x>{_ACCESS}|\w+)(?P<at>\.im\b)", r"a part is written `imag(\g<x>)`"),
+    (rf"(?P<x>{_ACCESS})(?P<at>[ij])\b", r"the imaginary unit is `1j`: `\g<x>*1j`"),
+    (rf"(?P<x>{_ACCESS}|\b\w+)\s*(?P<at>\*\*)\s*(?P<n>{_ACCESS}|[\w.]+)", r"a power is written `pow(\g<x>, \g<n>)`"),
+    (r"\bwhere\b.*?(?P<at>\|(?P<x>[^|;,]+)\|)", r"the absolute value is written `abs(\g<x>)`"),
+    (r"\bdef\s+(?P<f>\w+)\((?P<a>[^()]*)\)\s*(?P<at>=\s*(?P<v>[^;{}]+))", r"the body of a definition stands in braces: "
+     r"`def \g<f>(\g<a>) -> (r) { r = \g<v> }`"),
+    (r"\w+\[[^\[\]]*(?P<at>\(\s*(?P<i>[A-Za-z]\w*)\s+(?P<j>[A-Za-z]\w*)\s*\))", r"two axes in one are a computed subscript: "
+     r"`\g<i>*9 + \g<j>` where \g<j> has 9 values"),
+    (r"^\s*(?P<at>\(?\w+\)?(?:\s+[\w()]+)+\s*->\s*[\w()]+(?:\s+[\w()]+)*)\s*$",
+     "axes are moved by subscripts: `Y[b,h,w,c] = A[b,c,h,w]`; two axes in one are a computed one, `Y[b,h*9+w]`"),
     (rf"\b(?P<at>(?:{'|'.join(MODULES)})\.(?P<n>pi|inf|nan))\b", r"numbers have names alone: `\g<n>`"),
     (rf"\b(?P<at>(?:{'|'.join(MODULES)})\.e)\b(?!\w)", "the number e is `exp(1.0)`"),
     (r"\b(?P<at>(?P<x>\w+)\.(?:shape|size))\b(?!\s*\[)", r"an extent is written with the number of its axis: `\g<x>.shape[0]`"),

@@ -62,10 +62,13 @@ class Unary:
 
 @dataclass(frozen=True)
 class Binary:
+    """loose: `&`, `|` or `^` with an operand that is a comparison without parentheses, as in `x & 1 == 0`."""
+
     op: str
     a: Expr
     b: Expr
     span: Span
+    loose: bool = False
 
 
 @dataclass(frozen=True)
