@@ -89,5 +89,8 @@ def in_place(s: sx.Statement, source: str) -> str:
     own = f"inout {declared(s.target, s.subscripts)}"
     reads = {e.tensor: e for e in nodes(s.value) if isinstance(e, sx.Access) and e.tensor != s.target}
     text = source[s.span.start:s.span.end] or "..."
+    for loop, c in zip(reversed(s.loops), reversed(s.clauses[:len(s.loops)]), strict=True):
+        if isinstance(c, sx.RangeClause):
+            text = f"for {loop.index} in {':'.join(source[e.span.start:e.span.end] for e in (c.lower, c.upper))} {{ {text} }}"
     return "an array of the caller that is changed in place is an argument: " \
         f"`def f({', '.join([own, *(declared(n, e.subscripts) for n, e in reads.items())])}) -> ({s.target}) {{ {text} }}`"

@@ -87,6 +87,7 @@ HABITS = [Habit(*row) for row in (
     (rf"(?P<x>{_ACCESS}|\w+)(?P<at>\.(?P<f>real|imag|conj)\b)", r"a part is written `\g<f>(\g<x>)`"),
     (rf"(?P<x>{_ACCESS}|\w+)(?P<at>\.re\b)", r"a part is written `real(\g<x>)`"),
     (rf"(?P<x>{_ACCESS}|\w+)(?P<at>\.im\b)", r"a part is written `imag(\g<x>)`"),
+    (rf"(?P<x>{_ACCESS}|\b\w+)\s+(?P<at>is\s+(?P<f>nan|inf))\b", r"that is written `is\g<f>(\g<x>)`"),
     (rf"(?P<x>{_ACCESS})(?P<at>[ij])\b", r"the imaginary unit is `1j`: `\g<x>*1j`"),
     (rf"(?P<x>{_ACCESS}|\b\w+)\s*(?P<at>\*\*)\s*(?P<n>{_ACCESS}|[\w.]+)", r"a power is written `pow(\g<x>, \g<n>)`"),
     (r"\bwhere\b.*?(?P<at>\|(?P<x>[^|;,]+)\|)", r"the absolute value is written `abs(\g<x>)`"),

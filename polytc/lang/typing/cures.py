@@ -13,7 +13,7 @@ from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
 from polytc.lang.typing.lowered import Lowered
 from polytc.program import program as pr
-from polytc.program.scalars import COMPARISONS, INTRINSICS
+from polytc.program.scalars import BOOL, COMPARISONS, INTRINSICS
 
 
 def of_call(fn: str, known: Iterable[str], args: Sequence[sx.Expr] = ()) -> str:
@@ -112,9 +112,10 @@ def of_range(index: str, s: Lowered, source: str) -> list[str]:
     notes = [f"state it: `where {index} in 0:{_modulus(index, s) or _digits(index, s) or '...'}`"]
     if any(isinstance(e, pr.Index) and e.name == index for c, _ in s.conditions for e in pr.walk(c)):
         notes = [f"its conditions bound one end: state both, `where {index} in 0:...`"]
-    if s.source.op is None and isinstance(s.value.expr, pr.Const):
+    if s.source.op is None and isinstance(s.value.expr, pr.Const) and s.value.dtype != BOOL:
         notes.append("what only begins an update is left out: `+=` and its like start from their identity by themselves")
-    if s.source.op is not None and not any(isinstance(e, pr.Read) for e in pr.walk(s.value.expr)):
+    changes = s.source.op is not None or s.source.loops
+    if changes and all(e.tensor == s.target for e in pr.walk(s.value.expr) if isinstance(e, pr.Read)):
         notes.append(in_place(s.source, source))
     return notes
 
@@ -150,7 +151,8 @@ def of_affine(e: sx.Expr, s: sx.Statement) -> list[str]:
     if isinstance(e, sx.Call) and any(map(_divides, e.args)):
         return ["divide integers by `//`, which rounds down: `i//2`"]
     if isinstance(e, sx.Binary) and e.op in ("*", "%", "//") and isinstance(e.b, sx.Name) and \
-            e.b.id not in {x.id for x in s.subscripts if isinstance(x, sx.Name)}:
+            e.b.id not in {x.id for x in s.subscripts if isinstance(x, sx.Name)} | {
+                c.index for c in s.clauses if isinstance(c, sx.RangeClause)}:
         return [f"if `{e.b.id}` is a number, give it: `{e.b.id}=2` in the call, or scalars={{\"{e.b.id}\": 2}} to compile"]
     return []
 
