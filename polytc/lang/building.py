@@ -274,6 +274,7 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
         report.add("E302", f"the value is {value.dtype}, `{s.target}` is declared {declared}", span,
                    "take a part of it: `real(...)`, `imag(...)` or `abs(...)`" if narrower else
                    "whole numbers are divided by `//=`, which rounds down" if s.source.in_place == "/" and declared.is_int else
+                   f"cast what stands on the right: `{s.source.in_place}= {declared}(...)`" if s.source.in_place else
                    f"cast it: `{declared}(...)`")
     return len(report.found) == before
 
