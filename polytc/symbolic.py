@@ -17,7 +17,7 @@ from polytc import compiler, errors, lang
 from polytc.codegen.target import Executable
 from polytc.errors import CompileError, Span
 from polytc.lang.parsing import syntax as sx
-from polytc.lang.typing.declare import evaluate_size
+from polytc.lang.typing.dimensions import evaluate_size, solved
 from polytc.options import check_typical
 from polytc.poly.same_program import same_sizes
 from polytc.program.generalise import NotGeneral, agrees, generalise
@@ -100,6 +100,8 @@ class OpenSizes:
                     where.setdefault(d.id, name)
                 elif isinstance(d, sx.Number) and d.value != n:
                     raise argument_error("E405", f"{name} has shape {tuple(shape)}, declared is {_listed(dims)}")
+        found |= solved([pair for n, dims in self.dims.items() for pair in zip(dims, shapes[n], strict=True)],
+                        {**self._fixed, **found})
         return {n: found[n] for n in self.names if n in found}
 
     def general(self, build: Callable[[dict[str, tuple[int, ...]]], Program], presumed: Callable[[dict[str, tuple[int, ...]]],

@@ -296,7 +296,7 @@ def test_branches_of_roots_and_angles() -> None:
 
 @pytest.mark.parametrize(("text", "cure"), [
     ("C[i] = A[i] < 2", "no order"), ("C[i] = A[i] % 2", "take the parts"), ("C[i] = A[i] // A[i]", "take the parts"),
-    ("C[i] max= A[i]", "compare `abs(z)`"), ("s *= A[i]", "in a `for` they are in order"), ("C[i] = max(A[i], 0)", "no order"),
+    ("C[i] max= A[i]", "compare `abs(z)`"), ("C[i] = max(A[i], 0)", "no order"), ("C[i] = A[i]; C[i] %= 2", "take the parts"),
     ("(m, k) argmax= (A[i], i)", "compare `abs(z)`"), ("C[i] = log(A[i])", "angle(z)"), ("C[i] = pow(A[i], 2)", "z*z"),
     ("C[i] = f32(A[i])", "real(z)"), ("C[i] = i where A[i] > 0, i in 0:4", "no order"),
     ("C[i] = c64(A[i], 1)", "parts are real"), ("C[i] = floor(A[i])", "functions of complex numbers")])

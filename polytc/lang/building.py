@@ -255,12 +255,14 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
         names = ", ".join(f"`{i}`" for i in extra)
         near = [closest(i, sizes) for i in sorted(loose)]
         near += [f"the sizes and numbers here are: {', '.join(sizes)}"] if loose and sizes and not any(near) else []
-        report.add("E112", f"`=` does not reduce, and {names} is not on the left side",
+        report.add("E112", f"`{s.source.in_place or ''}=` does not reduce, and {names} is not on the left side",
                    cures.use(s.source, extra[0]) if loose == set(extra) else span, *near,
-                   *cures.of_free_index(s.source, extra, report.source) * (loose != set(extra)), unknown)
+                   *cures.of_free_index(s.source, extra, report.source, value.dtype == scalars.BOOL) * (loose != set(extra)),
+                   unknown)
     dtype = declared or value.dtype
     if s.op in ("+", "*") and dtype.kind == "b":
-        report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")
+        text = report.source[s.source.value.span.start:s.source.value.span.end]
+        report.add("E303", f"`{s.op}=` on bool", span, f"cast the value, `i64({text})`, to count; for logic use `|=` and `&=`")
     if s.op in UPDATE_CURES and dtype.is_complex and s.source.member == 0:
         report.add("E312", f"`{'arg' * bool(s.source.components)}{s.op}=` of complex numbers", span, *UPDATE_CURES[s.op])
     if s.op in ("&", "|", "^") and dtype.is_float:
@@ -270,7 +272,10 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
     if declared is not None and not _fits(value, declared):
         narrower = value.dtype.is_complex and not declared.is_complex
         report.add("E302", f"the value is {value.dtype}, `{s.target}` is declared {declared}", span,
-                   "take a part of it: `real(...)`, `imag(...)` or `abs(...)`" if narrower else f"cast it: `{declared}(...)`")
+                   "take a part of it: `real(...)`, `imag(...)` or `abs(...)`" if narrower else
+                   "whole numbers are divided by `//=`, which rounds down" if s.source.in_place == "/" and declared.is_int else
+                   f"cast what stands on the right: `{s.source.in_place}= {declared}(...)`" if s.source.in_place else
+                   f"cast it: `{declared}(...)`")
     return len(report.found) == before
 
 

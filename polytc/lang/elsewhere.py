@@ -57,6 +57,8 @@ CURES = {
     "swap": "exchange through a tensor of its own: T[i] = A[i], A[i] = B[i], B[i] = T[i], one statement each",
     "j0": "there are no Bessel functions: sum their series", "shape": "an extent is written `A.shape[0]`",
     "where": "a conditional value is written `c ? a : b`",
+    "arg": "write `angle(x)`", "conjugate": "write `conj(x)`",
+    "creal": "write `real(x)`", "cimag": "write `imag(x)`",
     "softmax": "in statements: `M max= A[i]; E[i] = exp(A[i] - M); S += E[i]; Y[i] = E[i] / S`",
 }
 """A function's name -> what is written here. `A`, `B`, `I` and `W` are tensors, `x` is a number."""
@@ -71,7 +73,7 @@ CURES |= {same: CURES[of] for of, others in {
     "ctz": ("ffs", "__ffs", "countr_zero"), "j0": ("j1", "y0", "y1", "jn", "yn", "cyl_bessel_i0", "i0"), "norm3d": ("rnorm",),
     "frac": ("fract",), "rcp": ("__frcp_rn",), "clip": ("clamp_",), "sort": ("argsort", "sorted"), "power": ("powi",),
     "heaviside": ("ustep",), "degrees": ("rad2deg",), "radians": ("deg2rad",), "print": ("printf", "echo", "display"),
-    "transpose": ("permute", "swapaxes"),
+    "transpose": ("permute", "swapaxes"), "arg": ("phase", "carg"), "conjugate": ("hermitian", "conjf"), "absolute": ("cabs",),
 }.items() for same in others}
 
 NAMES = {

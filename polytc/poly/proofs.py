@@ -15,7 +15,7 @@ import islpy
 
 from polytc.errors import Diagnostic
 from polytc.lang.soundness.check import met_twice
-from polytc.lang.soundness.proof import CHECKED, Places, apart, scattered
+from polytc.lang.soundness.proof import CHECKED, Places, apart, begun, scattered
 from polytc.lang.typing.ranges import Hull
 from polytc.poly import isl
 from polytc.poly.dependences import earlier
@@ -227,6 +227,8 @@ class _Proof:
         does = "reads" if r is not None else "updates"
         return self.refusal("E213", s, r, f"`{tensor}` is read where nothing wrote it before",
                             f"{_shown(s, found[0]) or 'it'} {does} {_element(tensor, place)}",
+                            _changed_in_place(self.program.tensor(tensor)) if r is not None and tensor == s.target
+                            and r.subscripts == s.subscripts and not any(m < n for m, _ in self.makers.get(tensor, ())) else
                             "write it first, or narrow the range with `where`",
                             "`else` is for what lies outside of the tensor" if r is not None and r.default is not None else "")
 
@@ -252,8 +254,14 @@ class _Proof:
         return self.refusal("E214", last, None, f"nothing writes some elements of the output `{t.name}`",
                             f"one is {_element(t.name, point)}; its bounds are "
                             + ", ".join(f"{lo}:{lo + n}" for lo, n in zip(t.lower, t.shape, strict=True)),
-                            "write the rest too, or use an update such as `+=`, which starts from its identity everywhere",
+                            begun(t.name, tuple((lo, lo + n - 1) for lo, n in zip(t.lower, t.shape, strict=True))),
                             CHECKED if t.name in scattered(self.program) else "")
+
+
+def _changed_in_place(t: pr.Tensor) -> str:
+    """What helps where nothing but the statement that reads an element writes it."""
+    return "write it first; an array of the caller that is changed in place is declared in a `def`: " \
+        f"`def f(inout f32[{','.join('MNKLPQRSTUVW'[:len(t.shape)])}] {t.name}) {{ ... }}`"
 
 
 # ---- quick answers

@@ -14,9 +14,7 @@ CURES = {True: ("complex numbers have no order", "compare `abs(z)`, or `real(z)`
          False: ("`+ - * / == !=` are there", "take the parts, `real(z)` and `imag(z)`, or `abs(z)`")}
 """What helps, by whether the operation compares."""
 
-UPDATE_CURES = {
-    "*": ("products of parts are no product", "in a `for` they are in order: `for k in 0:N { T[i] = T[i] * A[i,k] }`"),
-    "min": CURES[True], "max": CURES[True]}
+UPDATE_CURES = {"min": CURES[True], "max": CURES[True]}
 """The same of updates."""
 
 

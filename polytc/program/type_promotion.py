@@ -19,7 +19,7 @@ from polytc.errors import Span
 from polytc.program import complex_arithmetic, scalars
 from polytc.program import program as pr
 from polytc.program.node import frozen
-from polytc.program.scalars import BOOL, C128, F32, F64, I64, UNKNOWN, DType
+from polytc.program.scalars import BOOL, C128, F32, F64, I64, U64, UNKNOWN, DType
 from polytc.program.traces.traced import traced, whole
 
 errors.register(E312="operation that complex numbers do not have")
@@ -113,8 +113,9 @@ def _constant(value: complex, dtype: DType) -> pr.Expr:
         return pr.Cast(pr.Const(value, F64 if isinstance(value, float) else I64), dtype)
     if not holds(value, dtype):
         low, high = _ends(dtype)
+        wide = next((w for w in (I64, U64) if holds(value, w)), F64)
         raise TypeProblem("E306", f"{value} does not fit into {dtype}", f"{dtype} holds {low} to {high}",
-                          "cast the other operand to a wider type, e.g. `i64(...)`", dtype=dtype)
+                          f"cast the other operand to a wider type, e.g. `{wide}(...)`", dtype=dtype)
     return pr.Const(whole(value), dtype)
 
 
@@ -214,9 +215,7 @@ def binary(op: str, a: Value, b: Value) -> Value:
     dtype = common(a, b)
     if op in ("&", "|", "^", "<<", ">>"):
         if dtype.is_float or (dtype == BOOL and op in ("<<", ">>")):
-            raise TypeProblem("E304", f"`{op}` needs integers, not {a.dtype} and {b.dtype}",
-                              *["a power is written `pow(a, b)`"] * (op == "^"),
-                              "cast first, e.g. `i32(...)`")
+            raise TypeProblem("E304", f"`{op}` needs integers, not {' and '.join(_strong(a, b))}", *_integer_cures(op, a, b))
     elif dtype == BOOL:
         raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; for logic use `&&`, `||`, `!`")
     elif op == "/" and not dtype.is_float:
@@ -224,6 +223,19 @@ def binary(op: str, a: Value, b: Value) -> Value:
     elif op in ("//", "%") and dtype.is_int and b.number == 0:
         raise TypeProblem("E309", f"`{op}` by 0", "integers have no infinity: divide by another number, or cast to a float")
     return Value(pr.Binary(op, adapt(a, dtype), adapt(b, dtype), dtype), weak)
+
+
+def _strong(a: Value, b: Value) -> list[str]:
+    """The types of two operands; not that of a whole number, which takes any."""
+    return [str(v.dtype) for v in (a, b) if not (v.weak_type and v.dtype.is_int)]
+
+
+def _integer_cures(op: str, a: Value, b: Value) -> tuple[str, ...]:
+    """What helps where an operator of integers meets other types."""
+    if a.dtype.is_int and b.dtype.is_int:
+        return (f"{a.dtype} and {b.dtype} have no integer type in common",
+                f"cast one of them: `{a.dtype}(...)` or `{b.dtype}(...)`")
+    return (*["a power is written `pow(a, b)`"] * (op == "^" and BOOL not in (a.dtype, b.dtype)), "cast first, e.g. `i32(...)`")
 
 
 def _comparable(a: Value, b: Value) -> tuple[pr.Expr, pr.Expr]:

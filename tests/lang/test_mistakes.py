@@ -48,7 +48,7 @@ CURED = [
     ("O[i] = (float)v[i]", "O[i] = float(v[i])", v),
     ("O[i] = v[i].astype(f64)", "O[i] = f64(v[i])", v),
     ("O[i] = 2v[i]", "O[i] = 2*v[i]", 2 * v),
-    ("O[i] = v[i] * 0x10", "O[i] = v[i] * 16", 16 * v),
+    ("O[i] = v[i] * 0o20", "O[i] = v[i] * 16", 16 * v),
     ("O[i] = np.exp(v[i])", "O[i] = exp(v[i])", np.exp(v)),
     ("O[i] = exp v[i]", "O[i] = exp(v[i])", np.exp(v)),
     ("ij,jk->ik", "Y[i,k] += A[i,j] * B[j,k]", A @ A),
@@ -60,6 +60,13 @@ CURED = [
     ("A[i,j] = A[i,j]*2", "def f(inout f32[M,N] A) -> (A) { A[i,j] = A[i,j]*2 }", 2 * A),
     ("v[i] += 1", "def f(inout f32[M] v) -> (v) { v[i] += 1 }", v + 1),
     ("O[i] = (v[i-1] else v[i])", "O[i] = i > 0 ? (v[i-1] else 0) : v[i] where i in 0:9", np.r_[v[0], v[:-1]]),
+    ("O[0] = v[0]; O[i] = O[i-1] + v[i]", "O[0] = v[0]; for i in 1:9 { O[i] = O[i-1] + v[i] }", np.cumsum(v)),
+    ("O[8] = v[8]; O[i] = O[i+1] + v[i]", "O[8] = v[8]; for i in 7:-1:-1 { O[i] = O[i+1] + v[i] }", np.cumsum(v[::-1])[::-1]),
+    ("O[i] = n[i] & 1 == 0", "O[i] = (n[i] & 1) == 0", np.array([True, False, True])),
+    ("O = v[i] > 2", "O |= v[i] > 2", True),
+    ("O[i,j] = v[i*3+j]", "O[i,j] = v[i*3+j] where j in 0:3", v.reshape(3, 3)),
+    ("O[i,j] = X[i,j] where j <= i", "O[i,j] = 0 where i in 0:4, j in 0:4; O[i,j] = X[i,j] where j <= i", np.tril(X[:, :4])),
+    ("k = 3; O[i] = v[i+k]", "O[i] = v[i+k] where k = 3, i in 0:6", v[3:]),
     ("O[i] = i where i in 0:n[0]", "O[i] += i where i in 0:n[0], i in 0:9", np.zeros(9)),
 ]
 """A mistake, what its cure makes of it, and what that computes."""

@@ -161,6 +161,8 @@ class Expressions:
             sure = x.error is None and y.error is None
             return Value(_NUMPY[e.op](x.data, y.data), "bool", error=None if sure else values._unknown(x.error, y.error))
         to, weak = types.common(x.kind, y.kind)
+        if e.loose and (x.type == "bool") != (y.type == "bool") and not types.is_float(to):
+            raise Refused(f"`{e.op}` of a number and a comparison without parentheses")
         if e.op in COMPARISONS:
             return self.comparison(e, x, y, to)
         if e.op == "/" and not types.is_float(to) and to != types.UNKNOWN:

@@ -74,12 +74,36 @@ class Program:
                 if self.f.kind == "def" and isinstance(e, sx.Name):
                     if self.numbers.setdefault(e.id, values.constant(n)).number != n:
                         raise Refused(f"`{e.id}` has two values")
+        if self.f.kind == "def":
+            self.solve()
         self.declared: dict[str, Hull] = {}
         for p in (*(self.f.outputs or ()), *self.f.temporaries):
             if p.dtype is not None:
                 self.fixed[p.name] = types.named(p.dtype) or ""
             if p.dims is not None and self.f.kind != "op":
                 self.declared[p.name] = tuple(map(self.extent, p.dims))
+
+    def solve(self) -> None:
+        """Sizes that no dimension is, but that formulas tell, found by trying; all formulas must agree."""
+        dims = [(e, n) for p in self.f.params for e, n in zip(p.dims or (), self.shapes.get(p.name, ()), strict=False)]
+        for _ in dims:
+            for e, n in dims:
+                free = {x.id for x in walk(e) if isinstance(x, sx.Name)} - self.numbers.keys()
+                if len(free) == 1:
+                    self.guess(next(iter(free)), e, n)
+        for e, n in dims:
+            if {x.id for x in walk(e) if isinstance(x, sx.Name)} - self.numbers.keys() or self.extent(e)[1] + 1 != n:
+                raise Refused("a dimension that is not as declared")
+
+    def guess(self, name: str, e: sx.Expr, extent: int) -> None:
+        """The one number that makes a dimension as long as it is; none where others do, too."""
+        fits = []
+        for n in range(2 * extent + 100):
+            self.numbers[name] = values.constant(n)
+            fits += [n] * (self.extent(e)[1] + 1 == extent)
+        del self.numbers[name]
+        if len(fits) == 1:
+            self.numbers[name] = values.constant(fits[0])
 
     def extent(self, e: sx.Expr) -> tuple[int, int]:
         """The first and last coordinate of a declared dimension."""

@@ -35,6 +35,11 @@ PROGRAMS: list[tuple[str, dict[str, Any]]] = [
     ("(M[i], V[i]) argmax= (abs(A[i,j]), A[i,j]*1j)", {"A": A}),
     ("for t in 1:9 { P[t] = (P[t-1] else 1)*X[t]*0.5 + Y[t] }", {"X": X, "Y": Y}),
     ("S[i] = X[i]; for t in 0:3 { S[i] = S[i]*S[i]/(abs(S[i]) + 1) + Y[i] }", {"X": X, "Y": Y}),
+    ("P[i] *= A[i,k]*B[k,0]; Q[k] *= A[i,k] + 1 where i > k", {"A": A, "B": B}),
+    ("def f(inout c64[N] X, c64[N] Y) { X[i] *= Y[i]; X[i] /= Y[i] + 2; X[i] *= 2j }", {"X": X, "Y": Y}),
+    ("O[N[i]] *= X[i] -> (c64[9] O)", {"N": N, "X": X}),
+    ("for t in 0:4 { P *= X[t]; Q *=! Y[i] + t; R[t] = P + Q } -> (R)", {"X": X, "Y": Y}),
+    ("acc(c128) P[j] *= (X[i+j-4] else identity) where i in 0:9, j in 0:9", {"X": X}),
     ("acc(c128) s += X[i]*Y[i]; t += U[i]*X[i] -> (s, t)", {"X": X, "Y": Y, "U": U}),
     ("T[i] = X[i]*(X[i] + 1)*(X[i] + 2)*(X[i] + 3)*(X[i] + 4)/(Y[i]*Y[i] + 2)/(Y[i] + 3j)", {"X": X, "Y": Y}),
     ("precise def f(c64[I,K] A, c64[K,J] B) -> (C) { C[i,j] += A[i,k]*B[k,j] }", {"A": A, "B": B}),
@@ -47,7 +52,7 @@ def test_targets(text: str, arrays: dict[str, np.ndarray], targets: tuple[str, .
     wanted = meaning(text, arrays)
     for target in ("evaluate", *targets):
         op = polytc.compile(text, target)
-        found = op(**arrays)
+        found = op(**{n: a.copy() for n, a in arrays.items()})
         for (value, error), a in zip(wanted.values(), found if isinstance(found, tuple) else (found,), strict=True):
             assert (a.shape, a.dtype) == (value.shape, value.dtype)
             assert np.isfinite(error).all()

@@ -152,7 +152,7 @@ BY_HAND: dict[str, Callable[..., Any]] = {
     "P[b,s,t] += Q": lambda q, k: np.tril(np.einsum("bsd,btd->bst", q, k)),
     "def scan": np.cumsum,
     "s += V[k] where": lambda v: v[[1, 4, 7]].sum(),
-    "y[i] += v[p]": _sparse,
+    "y[i] += v[p]": _sparse, "def spmv": lambda r, col, v, x: _sparse(v, col, r, x), "def scaled": lambda z, w: z * w / w.sum(),
     "O[n,m,h,w] += (I": lambda i, w: _conv(i, w, 1, 5),
     "P[n,c,h,w] max= I": _pool,
     "C[i,j] += i32": lambda a, b: a.astype(np.int32) @ b.astype(np.int32),

@@ -65,7 +65,8 @@ def _bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, new: Bo
     old = np.zeros(size) if t.error is None else t.error.reshape(-1).copy()
     terms = np.broadcast_to(0.0 if new is None else new, at.shape)
     if memory.dtype.kind == "c":
-        return _complex_bound(t, memory, at, x, terms, old, precise)
+        return _complex_bound(t, memory, at, x, terms, old, precise) if op == "+" else \
+            _product_bound(t, memory, at, x, terms, old)
     if memory.dtype.kind != "f" or op in ("min", "max"):
         np.maximum.at(old, at, np.where(np.isinf(terms), np.inf, terms) if memory.dtype.kind == "f" else terms)
         return values.some(old.reshape(t.data.shape))
@@ -108,6 +109,23 @@ def _complex_bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray,
         np.add.at(count, at, 1)
         old += np.where(count > 0, 2 * (count + 4) * total * 2.0 ** -digits, 0.0)
     return values.some(old.reshape(t.data.shape))
+
+
+def _product_bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, terms: np.ndarray, old: np.ndarray) -> Bound:
+    """The same for products of complex numbers, in any order: sizes multiply, relative errors add up. Where a product is 0 or
+    leaves the finite numbers, on the way too, nothing is known."""
+    digits = np.finfo(memory.dtype).nmant + 1
+    given, held = (np.abs(np.where(np.isfinite(a), a, np.nan).astype(np.complex128)) for a in (x, memory))
+    final, most, least, relative = held.copy(), np.maximum(held, 1.0), np.minimum(held, 1.0), old / held
+    np.multiply.at(final, at, given)
+    np.multiply.at(most, at, np.maximum(given, 1.0))
+    np.multiply.at(least, at, np.minimum(given, 1.0))
+    np.add.at(relative, at, terms / given + 4 * 2.0 ** -digits)
+    info, known = np.finfo(memory.dtype), np.zeros(memory.shape, bool)
+    known[:] = (most < info.max) & (least > info.tiny) & (relative < 0.1)
+    touched = np.zeros(memory.shape, bool)
+    touched[at] = True
+    return values.some(np.where(touched, np.where(known, 2 * relative * final, np.inf), old).reshape(t.data.shape))
 
 
 def whole(x: np.ndarray, k: int) -> bool:

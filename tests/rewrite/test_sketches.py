@@ -30,6 +30,7 @@ STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu
            "polytc.rewrite.gpu.work_groups_in_loops": "work_groups_in_loops",
            "polytc.rewrite.complex_numbers.matrix": "complex_numbers",
            "polytc.rewrite.complex_numbers.both_parts": "complex_numbers",
+           "polytc.rewrite.complex_numbers.products": "complex_numbers",
            "polytc.rewrite.digit_sums": "gathered_sums"} | {
     f"polytc.rewrite.gpu.{name}": "local_tiles"
     for name in ("local_tiles", "tiled_contraction", "work_group_reductions", "tile_conditions", "local_transpose")}

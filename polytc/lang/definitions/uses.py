@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from polytc.errors import ArgumentError, CompileError, Span, fail
 from polytc.lang.definitions import prelude
 from polytc.lang.definitions.expand import nodes
-from polytc.lang.definitions.signatures import accesses, bare_inputs, choose, expressions, writers, written
+from polytc.lang.definitions.signatures import accesses, bare_inputs, choose, expressions, targets, writers, written
 from polytc.lang.elsewhere import CURES, NAMES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
@@ -44,7 +45,10 @@ def unknown(text: str, entry: str | None, called: str, name: str, inputs: Sequen
     at = place(text, entry, name)
     rank = rank if isinstance(rank, int) else 0
     used = f"indices name the elements of an array: `{name}[{','.join('ijklmnop'[:rank])}]`"
-    note = "out= takes the array that the result goes to" if name in written(f) else used if at is not None and rank else \
+    first = next((s for s in writers(f) if name in {n for n, _ in targets(s)}), None)
+    updated = f.kind == "bare" and isinstance(first, sx.Statement) and not first.components and (first.op or first.in_place)
+    note = in_place(first, text) if updated and isinstance(first, sx.Statement) else \
+        "out= takes the array that the result goes to" if first is not None else used if at is not None and rank else \
         closest(name, inputs)
     return fail("E401", f"{called} has no input {name}", at,
                 [*[note] * bool(note), f"the inputs are: {', '.join(inputs) or 'none'}"],
@@ -71,3 +75,22 @@ def whole(text: str, entry: str | None, name: str, kind: str, rank: int) -> Comp
     return fail("E409", f"{name} is a scalar of the program; {kind} is not a number", place(text, entry, name),
                 [f"indices name the elements of an array: `{name}[{indices}]`, on the left side too"], source=text,
                 kind=ArgumentError)
+
+
+def in_place(s: sx.Statement, source: str) -> str:
+    """For an array of the caller that a statement changes in place."""
+    letters = iter("MNKLPQRSTUVWXYZ")
+    sizes: dict[sx.Expr, str] = {}
+
+    def declared(tensor: str, subscripts: Sequence[sx.Expr]) -> str:
+        keys = [replace(e, span=s.span) if isinstance(e, sx.Name) else e for e in subscripts]
+        dims = [sizes[e] if e in sizes else sizes.setdefault(e, next(letters, "M")) for e in keys]
+        return f"f32[{','.join(dims)}] {tensor}"
+    own = f"inout {declared(s.target, s.subscripts)}"
+    reads = {e.tensor: e for e in nodes(s.value) if isinstance(e, sx.Access) and e.tensor != s.target}
+    text = source[s.span.start:s.span.end] or "..."
+    for loop, c in zip(reversed(s.loops), reversed(s.clauses[:len(s.loops)]), strict=True):
+        if isinstance(c, sx.RangeClause):
+            text = f"for {loop.index} in {':'.join(source[e.span.start:e.span.end] for e in (c.lower, c.upper))} {{ {text} }}"
+    return "an array of the caller that is changed in place is an argument: " \
+        f"`def f({', '.join([own, *(declared(n, e.subscripts) for n, e in reads.items())])}) -> ({s.target}) {{ {text} }}`"

@@ -45,6 +45,13 @@ def _join(values: list[tuple[syntax.Expr, Span]], waiting: list[str]) -> None:
     terms = tuple(e for e, _ in parts)
     del waiting[-count:], values[-count - 1:]
     if count == 1:
-        values.append((syntax.Binary(symbols[0], terms[0], terms[1], span), span))
+        loose = symbols[0] in ("&", "|", "^") and any(map(_is_bare_comparison, parts))
+        values.append((syntax.Binary(symbols[0], terms[0], terms[1], span, loose), span))
     else:
         values.append((syntax.ChainedComparison(terms, symbols, span), span))
+
+
+def _is_bare_comparison(part: tuple[syntax.Expr, Span]) -> bool:
+    """Is an operand a comparison without parentheses, which would be part of its place?"""
+    e, place = part
+    return e.span == place and (isinstance(e, syntax.ChainedComparison) or isinstance(e, syntax.Binary) and e.op in COMPARISONS)

@@ -22,6 +22,9 @@ errors.register(E004="empty program", E008="precise and fast at once", E115="tup
 
 _WHOLE = "write `(A, B) = f(X)`, and read what you need of A and B in another statement"
 
+IN_PLACE = frozenset(("/", "//", "%", "<<", ">>"))
+"""Operators that combine nothing: `T[i] /= e` is `T[i] = T[i] / (e)`."""
+
 LONGEST = 400
 """Operators of a row: each is a level of the tree that it becomes."""
 _DIGITS = 400
@@ -242,10 +245,12 @@ class Reader:
             symbol, of = "+" + symbol[1:], syntax.Unary("-", of, of.span)
         op = None if assign.type == "ASSIGN" else symbol.rstrip("!").removesuffix("=")
         clauses = tuple(map(self.visit, c[3].children)) if len(c) > 3 else ()
-        subscripts = self.visit(left.children[1]) if len(left.children) > 1 else ()
-        return syntax.Statement(str(left.children[0]), subscripts, op, symbol.endswith("!"), of, clauses,
+        target, subscripts = str(left.children[0]), self.visit(left.children[1]) if len(left.children) > 1 else ()
+        if op in IN_PLACE:
+            of = syntax.Binary(op, syntax.Access(target, subscripts, self.span(left)), of, of.span)
+        return syntax.Statement(target, subscripts, None if op in IN_PLACE else op, symbol.endswith("!"), of, clauses,
                                 left.data == "call_target", self.span(left), self.span(tree), accumulator=accumulator,
-                                label=label)
+                                label=label, in_place=op if op in IN_PLACE else None)
 
     def read_range_clause(self, tree: Any, c: list[Any]) -> syntax.RangeClause:
         bounds = [self.visit(e) for e in c[1:]]
@@ -348,8 +353,10 @@ class Reader:
         return syntax.Extent(str(c[0]), int(self.number(c[1])), self.span(tree))
 
     def number(self, token: Any) -> Any:
-        """An int, a float, or the complex number that `2.5j` is."""
+        """An int, in decimal, `0xff` or `0b11`, a float, or the complex number that `2.5j` is."""
         text = str(token)
+        if text[1:2] in ("x", "X", "b", "B"):
+            return int(text, 0)
         if text.endswith("j"):
             return complex(text)
         if not text.isdigit():

@@ -62,10 +62,13 @@ class Unary:
 
 @dataclass(frozen=True)
 class Binary:
+    """loose: `&`, `|` or `^` with an operand that is a comparison without parentheses, as in `x & 1 == 0`."""
+
     op: str
     a: Expr
     b: Expr
     span: Span
+    loose: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ class Statement:
     accumulator: the type in `acc(f64)` before the statement.
     loops: the `for` blocks around it, outermost first; their ranges are the first clauses, in the same order.
     label: what stands before a colon, `S1[i, k]: ...`: the statement's name, and the order of its indices if it has any.
+    in_place: the operator of `T[i] /= e`, which stands here as `T[i] = T[i] / e`.
     """
 
     target: str
@@ -201,6 +205,7 @@ class Statement:
     accumulator: str | None = None
     loops: tuple[Loop, ...] = ()
     label: Label | None = None
+    in_place: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from polytc import errors
 from polytc.errors import Span
 from polytc.lang.report import Report
 from polytc.lang.soundness.coverage import Coverage
+from polytc.lang.soundness.proof import begun
+from polytc.lang.typing import cures
 from polytc.lang.typing.lowered import Lowered
 from polytc.lang.typing.ranges import NARROWS_NOTHING, Constraint, Hull, constraints
 from polytc.program import program as pr
@@ -91,11 +93,16 @@ def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, objec
         known = ", ".join(f"{n}={v}" for n, v in sizes.items())
         extent = f"extent {c.high + 1}" if c.low == 0 else f"which has {c.low}:{c.high + 1}"
         where = _point(point, indices(c.form)) or "every instance"
+        plain = [e.name for e in s.lowered.subscripts if isinstance(e, pr.Index) and e.name in indices(c.form)]
+        recurrent = c.tensor == s.lowered.target and not s.lowered.loops and bool(plain)
         backwards = not list(indices(c.form)) and at(c.form, point) < c.low
         report.add("E203", f"{read} is read out of bounds", c.span,
                    f"{f'with {known}: ' if known else ''}{where} reads {_element(c.tensor, place)}, {extent}",
                    NARROWS_NOTHING if s.lowered.masks else "",
                    f"coordinates count from {c.low}: the last one is {c.high}" if backwards else
+                   cures.of_recurrence(s.lowered.source, plain[0], ":".join(
+                       str(n) for n in (s.domain.box[plain[0]][0], s.domain.box[plain[0]][1] + 1)), report.source)
+                   if recurrent else
                    "narrow the range with `where`, or guard the read: `(" + c.tensor + "[...] else 0)`")
     return good
 
@@ -353,5 +360,5 @@ def check_complete(tensor: str, coverage: Coverage, span: Span | None, report: R
     report.add("E214", f"nothing writes some elements of the output `{tensor}`", span,
                f"the first is {_element(tensor, place)}; its bounds are "
                + ", ".join(f"{low}:{high + 1}" for low, high in coverage.hull),
-               "write the rest too, or use an update such as `+=`, which starts from its identity everywhere")
+               begun(tensor, coverage.hull))
     return False

@@ -9,6 +9,7 @@ from polytc.lang.soundness import check, resets
 from polytc.lang.soundness.coverage import Image, bounding_box, image
 from polytc.lang.soundness.proof import Prover
 from polytc.lang.typing import ranges
+from polytc.lang.typing.agreement import check_own_reads
 from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.lowered import Lowered
 from polytc.program import program as pr
@@ -83,6 +84,8 @@ class Placing:
             target = tuple(ends for ends in declared if ends is not None)
         found = (leader.domain, leader.ranges) if leader is not None else ranges.infer(s, hulls, target, report)
         if found is None or not _reachable(s, found[0], report):
+            return None, None
+        if check_own_reads(s, found[1], self.d, report):
             return None, None
         placed = _left_forms(s, *found, target, report)
         if placed is None or not (s.loops or self.in_bounds(placed, hulls, report)):

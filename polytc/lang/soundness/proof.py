@@ -30,6 +30,14 @@ class Prover(Protocol):
         ...
 
 
+def begun(tensor: str, hull: Hull) -> str:
+    """What helps where an output has holes. hull: its bounds, both included."""
+    indices = "ijklmnopqrstuvwxyz"[:len(hull)]
+    where = ", ".join(f"{i} in {low}:{high + 1}" for i, (low, high) in zip(indices, hull, strict=False))
+    return f"write the rest too, or all of it before, `{tensor}[{','.join(indices)}] = 0 where {where}`; an update such as " \
+        "`+=` starts from its identity everywhere"
+
+
 CHECKED = "if the scatter reaches every element, as a permutation does, compile with checked=True, which looks whether it did"
 """The note that leads from a permutation to code that looks at it."""
 

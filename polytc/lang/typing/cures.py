@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from polytc.errors import Span
 from polytc.lang.definitions.expand import nodes
+from polytc.lang.definitions.uses import in_place
 from polytc.lang.elsewhere import CURES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
 from polytc.lang.typing.lowered import Lowered
 from polytc.program import program as pr
-from polytc.program.scalars import INTRINSICS
+from polytc.program.scalars import BOOL, COMPARISONS, INTRINSICS
 
 
 def of_call(fn: str, known: Iterable[str], args: Sequence[sx.Expr] = ()) -> str:
@@ -38,25 +40,34 @@ def _divides(e: sx.Expr) -> bool:
     return isinstance(e, sx.Binary) and (e.op == "/" or _divides(e.a) or _divides(e.b))
 
 
+def of_loose_comparison(e: sx.Binary, source: str) -> str:
+    """For `x & 1 == 0`, which is `x & (1 == 0)`."""
+    a, b = (source[x.span.start:x.span.end] for x in (e.a, e.b))
+    if isinstance(e.b, sx.Binary) and e.b.op in COMPARISONS:
+        x, y = (source[o.span.start:o.span.end] for o in (e.b.a, e.b.b))
+        return f"write `({a} {e.op} {x}) {e.b.op} {y}`; if the bit of a comparison is meant, `{a} {e.op} ({b})`"
+    return f"put parentheses around what belongs together: `({a}) {e.op} {b}`"
+
+
+def of_recurrence(s: sx.Statement, index: str, ends: str, source: str) -> str:
+    """For an element that follows from another one of its own tensor."""
+    text = re.split(r"\s*\bwhere\b", source[s.span.start:s.span.end])[0]
+    return f"where an element follows from another one, go on in a loop: `for {index} in {ends} {{ {text} }}`"
+
+
 def of_early_read(read: sx.Access, s: sx.Statement, source: str) -> list[str]:
     """For a tensor without a writer before the statement `s` that reads it: an array changed in place, or a recurrence."""
     tensor, text = read.tensor, source[s.span.start:s.span.end] or f"{read.tensor}[...] = ..."
+    if tensor != s.target and re.search(rf"(?<![\w.]){tensor}\s*(?:\[[^\]]*\]|\([^)]*\))?\s*\S*=(?!=)", source[s.span.end:]):
+        return [f"a later statement writes it: move that before this one, or call `{tensor}` otherwise if it is an input"]
     if tensor != s.target:
         return [f"write `{tensor}` in a statement before this one, or call it otherwise if it is an input"]
     if _texts(read.subscripts, source) == _texts(s.subscripts, source):
-        return [of_changed(s, source)]
+        return [in_place(s, source)]
     plain = [e.id for e in s.subscripts if isinstance(e, sx.Name)]
     index = plain[0] if plain else "i"
     return [f"where an element follows from another one, begin `{tensor}` and go on in a loop: "
             f"`for {index} in 1:N {{ {text} }}`, with N a number or an extent, `A.shape[0]`"]
-
-
-def of_changed(s: sx.Statement, source: str) -> str:
-    """For an array of the caller that a statement changes in place."""
-    sizes = ",".join("MNKLPQRS"[:len(s.subscripts)])
-    text = source[s.span.start:s.span.end] or "..."
-    return "an array of the caller that is changed in place is an argument: " \
-        f"`def f(inout f32[{sizes}] {s.target}) -> ({s.target}) {{ {text} }}`"
 
 
 def _texts(subscripts: Iterable[sx.Expr], source: str) -> list[str]:
@@ -76,10 +87,17 @@ def use(s: sx.Statement, name: str) -> Span:
     return s.span
 
 
-def of_free_index(s: sx.Statement, free: Iterable[str], source: str) -> list[str]:
+def of_free_index(s: sx.Statement, free: Sequence[str], source: str, condition: bool) -> list[str]:
     """For indices on the right of `=` only: a sum, or an array with more dimensions."""
+    if s.in_place is not None:
+        text = source[s.span.start:s.span.end] if not s.loops else "..."
+        return ["divide by the product: `P *= ...` with the same index, then `/= P`"] * (s.in_place == "/") + [
+            f"one after another: `for {free[0]} in 0:N {{ {text} }}`, with N a number or an extent, `A.shape[0]`"]
     left = ",".join([*_texts(s.subscripts, source), *free])
     value = source[s.value.span.start:s.value.span.end]
+    if condition:
+        return [f"`{s.target} |= {value}` is true where any is, `&=` where all are; or use it on the left side: "
+                f"`{s.target}[{left}] = {value}`"]
     return [f"write `+=` (or `max=`, ...) to reduce, or use it on the left side: `{s.target}[{left}] = {value}`"]
 
 
@@ -91,11 +109,14 @@ def of_range(index: str, s: Lowered, source: str) -> list[str]:
                       if isinstance(c, sx.RangeClause) and c.index == index), f"{index} in ...")
         return [f"`{given}` reads memory, which is known at run time only: say beside it how far it may go at most, "
                 f"`where {given}, {index} in 0:...`"]
-    notes = [f"state it: `where {index} in 0:{_modulus(index, s) or '...'}`"]
+    notes = [f"state it: `where {index} in 0:{_modulus(index, s) or _digits(index, s) or '...'}`"]
     if any(isinstance(e, pr.Index) and e.name == index for c, _ in s.conditions for e in pr.walk(c)):
         notes = [f"its conditions bound one end: state both, `where {index} in 0:...`"]
-    if s.source.op is not None and not any(isinstance(e, pr.Read) for e in pr.walk(s.value.expr)):
-        notes.append(of_changed(s.source, source))
+    if s.source.op is None and isinstance(s.value.expr, pr.Const) and s.value.dtype != BOOL:
+        notes.append("what only begins an update is left out: `+=` and its like start from their identity by themselves")
+    changes = s.source.op is not None or s.source.loops
+    if changes and all(e.tensor == s.target for e in pr.walk(s.value.expr) if isinstance(e, pr.Read)):
+        notes.append(in_place(s.source, source))
     return notes
 
 
@@ -105,6 +126,17 @@ def _modulus(index: str, s: Lowered) -> int | None:
     wraps = (x for e in subscripts for x in pr.walk(e))
     found = {int(x.b.value.real) for x in wraps if isinstance(x, pr.Binary) and x.op == "%" and isinstance(x.b, pr.Const)
              and index in pr.index_names(x.a)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _digits(index: str, s: Lowered) -> int | None:
+    """What another index is multiplied by in the subscript of a read where this one is added, `A[4*i + j]`."""
+    subscripts = (e for top in s.expressions for r in pr.walk(top) if isinstance(r, pr.Read) for e in r.subscripts)
+    sums = [(x.a, x.b) for e in subscripts for x in pr.walk(e) if isinstance(x, pr.Binary) and x.op == "+"]
+    found = {int(y.b.value.real) for pair in sums for x, y in (pair, pair[::-1]) if x == pr.Index(index)
+             and isinstance(y, pr.Binary) and y.op == "*" and isinstance(y.b, pr.Const)}
+    found |= {int(y.a.value.real) for pair in sums for x, y in (pair, pair[::-1]) if x == pr.Index(index)
+              and isinstance(y, pr.Binary) and y.op == "*" and isinstance(y.a, pr.Const)}
     return found.pop() if len(found) == 1 else None
 
 
@@ -119,7 +151,8 @@ def of_affine(e: sx.Expr, s: sx.Statement) -> list[str]:
     if isinstance(e, sx.Call) and any(map(_divides, e.args)):
         return ["divide integers by `//`, which rounds down: `i//2`"]
     if isinstance(e, sx.Binary) and e.op in ("*", "%", "//") and isinstance(e.b, sx.Name) and \
-            e.b.id not in {x.id for x in s.subscripts if isinstance(x, sx.Name)}:
+            e.b.id not in {x.id for x in s.subscripts if isinstance(x, sx.Name)} | {
+                c.index for c in s.clauses if isinstance(c, sx.RangeClause)}:
         return [f"if `{e.b.id}` is a number, give it: `{e.b.id}=2` in the call, or scalars={{\"{e.b.id}\": 2}} to compile"]
     return []
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from polytc import errors
 from polytc.errors import Span
-from polytc.lang.definitions.expand import plain_number
+from polytc.lang.definitions.expand import nodes, plain_number
 from polytc.lang.definitions.signatures import accesses, bare_inputs, implied_outputs, statements, writers, written
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
+from polytc.lang.typing.dimensions import affine, evaluate_size, solved, unknown
 from polytc.program.scalars import DTYPES, F32, DType, rounded
 from polytc.program.traces.traced import whole
 from polytc.program.typenames import ALIASES, dtype_of
@@ -167,45 +168,50 @@ def _bind(p: sx.Param, shape: tuple[int, ...], d: Declarations, report: Report) 
         d.numbers[dim.id] = d.sizes[dim.id]
 
 
+def _dims(f: sx.Function, d: Declarations) -> list[tuple[sx.Param, int, sx.Expr, int]]:
+    """The dimensions of all parameters: (parameter, axis, what is declared, what the array has)."""
+    known = [(p, d.shapes[p.name]) for p in f.params if p.dims is not None and p.name in d.shapes]
+    return [(p, axis, dim, extent) for p, shape in known if len(shape) == len(p.dims or ())
+            for axis, (dim, extent) in enumerate(zip(p.dims or (), shape, strict=True))]
+
+
 def _verify(f: sx.Function, d: Declarations, report: Report) -> None:
-    """Dimensions that are declared as numbers or formulas agree with the arrays."""
+    """Dimensions that are declared as numbers or formulas agree with the arrays; sizes that no dimension is, they tell."""
+    dims = _dims(f, d)
+    found = solved([(dim, extent) for _, _, dim, extent in dims], d.numbers)
+    d.sizes |= found
+    d.numbers |= found
     for p in f.params:
-        shape = d.shapes.get(p.name)
         if p.name in d.sizes:
             report.add("E104", f"`{p.name}` is a tensor and a size", p.span)
-        if shape is None or p.dims is None or len(shape) != len(p.dims):
-            continue
-        for axis, (dim, extent) in enumerate(zip(p.dims, shape, strict=True)):
-            if isinstance(dim, sx.Pack):
-                report.add("E110", "packs belong to an `op`, not to a `def`", dim.span)
-                continue
-            if isinstance(dim, sx.Interval):
-                report.add("E205", "the coordinates of an argument begin at 0", dim.span, "write its extent alone")
-                continue
-            value = evaluate_size(dim, d.numbers)
-            if value is None:
-                report.add("E101", "this size is not known", dim.span)
-            elif value != extent and not isinstance(dim, sx.Name):
-                report.add("E205", f"dimension {axis} of `{p.name}` is declared {value}, the array has {extent}", dim.span)
+    for p, axis, dim, extent in dims:
+        if isinstance(dim, sx.Pack):
+            report.add("E110", "packs belong to an `op`, not to a `def`", dim.span)
+        elif isinstance(dim, sx.Interval):
+            report.add("E205", "the coordinates of an argument begin at 0", dim.span, "write its extent alone")
+        else:
+            _agree(p, axis, dim, extent, dims, d, report)
 
 
-def evaluate_size(e: sx.Expr, numbers: Mapping[str, complex]) -> int | None:
-    """The value of a size formula, e.g. `2*N + 1`; None if a name in it is unknown."""
-    match e:
-        case sx.Number(value=int() as n):
-            return whole(n)
-        case sx.Name() if e.id in numbers and not isinstance(numbers[e.id], complex):
-            return whole(numbers[e.id])
-        case sx.Binary(op="+" | "-" | "*" | "//" | "%"):
-            a, b = evaluate_size(e.a, numbers), evaluate_size(e.b, numbers)
-            if a is None or b is None or (e.op in ("//", "%") and b == 0):
-                return None
-            return {"+": a + b, "-": a - b, "*": a * b, "//": a // (b or 1), "%": a % (b or 1)}[e.op]
-        case sx.Unary(op="-"):
-            a = evaluate_size(e.a, numbers)
-            return None if a is None else -a
-        case _:
-            return None
+def _agree(p: sx.Param, axis: int, dim: sx.Expr, extent: int, dims: list[tuple[sx.Param, int, sx.Expr, int]], d: Declarations,
+           report: Report) -> None:
+    """An array has the extent that is declared (E205), which is known (E101)."""
+    value, free = evaluate_size(dim, d.numbers), unknown(dim, d.numbers)
+    text = report.source[dim.span.start:dim.span.end]
+    if value is None and len(free) == 1 and affine(dim, free[0], d.numbers) is not None:
+        report.add("E205", f"dimension {axis} of `{p.name}` is declared {text}, the array has {extent}", dim.span,
+                   f"no {free[0]} from 0 on makes {extent} of {text}")
+    elif value is None:
+        names = ", ".join(f"`{n}`" for n in free)
+        report.add("E101", "this size is not known", dim.span, f"no dimension is {names} alone, nor a formula with one unknown "
+                   f"size, such as `2*{free[0]} + 1`: declare a scalar, `i64 {free[0]}`" if free else
+                   "a dimension is a formula of sizes: `N`, `2*N + 1`, `(N + 1)//2`")
+    elif value != extent and not isinstance(dim, sx.Name):
+        given = {n.id: q.name for q, _, e, _ in reversed(dims) for n in ([e] if isinstance(e, sx.Name) else nodes(e))
+                 if isinstance(n, sx.Name) and q is not p}
+        told = [f"{n} is {d.numbers[n]}" + (f" in `{given[n]}`" if n in given else "") for n in unknown(dim, {})]
+        report.add("E205", f"dimension {axis} of `{p.name}` is declared {text}{f', which is {value},' if told else ','} "
+                   f"the array has {extent}", dim.span, "; ".join(told))
 
 
 def _dtypes(f: sx.Function, given: Mapping[str, DType | str], d: Declarations, report: Report) -> None:

@@ -93,6 +93,9 @@ class Expressions:
                 return type_promotion.unary(e.op, self.value(e.a))
             case sx.Binary():
                 a, b = self.both(e.a, e.b)
+                if e.loose and BOOL in (a.dtype, b.dtype) and (a.dtype.is_int or b.dtype.is_int):
+                    raise self.fail("E303", f"`{e.op}` of {a.dtype} and {b.dtype}: comparisons bind closer", e.span,
+                                    cures.of_loose_comparison(e, self.report.source))
                 return type_promotion.binary(e.op, a, b)
             case sx.ChainedComparison():
                 values = self.both(*e.operands)

@@ -199,7 +199,7 @@ class _Solver:
     def exhausted(self, index: str, low: int, high: int) -> bool:
         """Do reads without elements, or plain reads with one element too few, leave an index no value?"""
         used = self.used[index]
-        plain = high == low - 1 and all(indices(c.form) == {index} for c in used)
+        plain = high == low - 1 and all(indices(c.form) == {index} for c in used) and not self.apart(index)
         return low > high and (plain or any(c.low > c.high for c in used))
 
     def by_conditions(self) -> bool:
@@ -227,6 +227,11 @@ class _Solver:
         mentioned = [c for c in self.reads if index in indices(c.form)]
         if not mentioned:
             names = {n.name for e in self.s.subscripts for n in pr.walk(e) if isinstance(n, pr.Index)}
+            inner = next((n.tensor for r, e in self.places() if index in pr.index_names(e) for n in pr.walk(e)
+                          if isinstance(n, pr.Read)), None)
+            if inner is not None:
+                return [f"`{inner}` is a tensor, so that memory decides where it is read: a number bounds `{index}`, as "
+                        f"`{inner}` is behind `where {inner} = 3`, or where the call gives it as a scalar"]
             if index in names:
                 return ["no read of this statement uses it, and guarded reads do not bound it"]
             return ["no subscript uses it: it is neither a tensor of the program, nor a size, nor a scalar"]
@@ -236,6 +241,18 @@ class _Solver:
             why = f"also depends on {_list(others)}" if others else "allows every value of it"
             notes.append(f"dimension {c.axis} of `{c.tensor}` {why}")
         return list(dict.fromkeys(notes))
+
+    def places(self) -> list[tuple[pr.Read, pr.Expr]]:
+        """All reads of the statement, each with its subscripts."""
+        return [(r, e) for top in self.s.expressions for r in pr.walk(top) if isinstance(r, pr.Read) for e in r.subscripts]
+
+    def apart(self, index: str) -> bool:
+        """Do both branches of a choice by the index read with it? Each leaves out what the other one is for."""
+        choices = [e for e in pr.walk(self.s.value.expr) if isinstance(e, pr.Select) and index in pr.index_names(e.cond)]
+
+        def reads(branch: pr.Expr) -> bool:
+            return any(isinstance(r, pr.Read) and r.default is None and index in pr.index_names(r) for r in pr.walk(branch))
+        return any(reads(e.a) and reads(e.b) for e in choices)
 
     def sources(self, index: str) -> list[str]:
         """Where a range without values comes from."""
@@ -253,7 +270,9 @@ class _Solver:
         """Report the solved indices that should have a value; the others could not be solved because of them."""
         empty = self.contradicted()
         for index in empty:
-            report.add("E202", f"the range of `{index}` is empty", self.s.source.span, *self.sources(index))
+            report.add("E202", f"the range of `{index}` is empty", self.s.source.span, *self.sources(index),
+                       "reads in the branches of `c ? a : b` bound it, too: guard them, `(A[i-1] else 0)`, and state its range"
+                       if self.apart(index) else "")
         return bool(empty)
 
 

@@ -15,7 +15,7 @@ where it is long. On CPUs, sums are one statement, so that memory is walked once
     ->  s[part] += part == 0 ? A[i,0]*X[i,0] - A[i,1]*X[i,1] : A[i,0]*X[i,1] + A[i,1]*X[i,0] where part in 0:2
 
 Sums of products of which one factor is used often are sums of products of real matrices
-(`complex_numbers.matrix`).
+(`complex_numbers.matrix`); products that are reduced are made in a loop (`complex_numbers.products`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from polytc.program import program as pr
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
 from polytc.program.type_promotion import fold
-from polytc.rewrite.complex_numbers import both_parts, matrix
+from polytc.rewrite.complex_numbers import both_parts, matrix, products
 from polytc.rewrite.complex_numbers.parts import both, real, uniform
 from polytc.rewrite.step import Decision
 from polytc.schedule.facts.fusion_groups import reduced_indices
@@ -73,10 +73,13 @@ class _Lowering:
 
     def statement(self, s: pr.Statement) -> list[pr.Statement]:
         """What stands in place of a statement."""
+        dtype = self.whole[s.target].dtype
+        if s.op == "*" and dtype.is_complex:
+            s = products.in_order(s, dtype, self.names)
         before, value = self.shortened(s)
         s = replace(s, value=value, subscripts=tuple(map(real, s.subscripts)),
                     bounds=tuple(replace(b, lower=real(b.lower), upper=real(b.upper)) for b in s.bounds))
-        if not self.whole[s.target].dtype.is_complex:
+        if not dtype.is_complex:
             s = replace(s, value=fold(real(s.value)))
             return [*before, s if self.program.precise else both_parts.summed(s, self.whole, self.part)]
         if self.touches_itself(s):
