@@ -91,7 +91,9 @@ def speculable(program: pr.Program, s: pr.Statement) -> bool:
 
 def inside(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], box: tuple[pr.Range, ...]) -> bool:
     """Are subscripts affine, and in bounds in all of a box, whatever the sizes are?"""
-    forms = [affine(sub) for sub in subscripts]
-    ends = [box_interval(f, box) for f in forms if f is not None]
-    return len(ends) == len(forms) and surely(lambda: all(
-        low <= least and most < low + n for (least, most), low, n in zip(ends, t.lower, t.shape, strict=True)))
+    forms = [form for sub in subscripts if (form := affine(sub)) is not None]
+
+    def holds() -> bool:
+        ends = [box_interval(f, box) for f in forms]
+        return all(low <= least and most < low + n for (least, most), low, n in zip(ends, t.lower, t.shape, strict=True))
+    return len(forms) == len(subscripts) and surely(holds)
