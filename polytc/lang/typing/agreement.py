@@ -52,12 +52,12 @@ def _check(s: Lowered, d: Declarations, report: Report) -> None:
 
 
 def check_own_reads(s: Lowered, hulls: Mapping[str, Hull], box: pr.Box, d: Declarations, report: Report) -> bool:
-    """Does what a statement reads of its own tensor, that it would write itself if it went on, cut a parameter short at both ends,
-    or to one element (E207)? That is a recurrence without a `for`. box: the ranges that were found."""
+    """Does what a statement reads of its own tensor, that it would write itself if it went on, cut a parameter short at both
+    ends, or to one element (E207)? That is a recurrence without a `for`. box: the ranges that were found."""
     if s.loops or s.target in d.inputs or s.target not in hulls:
         return False
     stated = {b.index for b in s.bounds} | {b.index for b in s.limits}
-    own = [r for r in _values(s) if r.tensor == s.target and r.subscripts != s.subscripts and _follows(r, s)]
+    own = [r for r in _values(s) if r.tensor == s.target and r.subscripts != s.subscripts and follows(r, s)]
     for r in _values(s):
         for axis, form in enumerate(map(affine, r.subscripts)):
             index = None if form is None else add(form, Affine(-form.constant)).index
@@ -68,7 +68,8 @@ def check_own_reads(s: Lowered, hulls: Mapping[str, Hull], box: pr.Box, d: Decla
                 continue
             first, last = (n + form.constant for n in ends)
             if 0 < first <= last < extent - 1 or 0 <= first == last < extent != 1:
-                onward = f"{ends[1]}:{-1 - form.constant}:-1" if _looks_ahead(own, index, s) else f"{ends[0]}:{extent - form.constant}"
+                onward = f"{ends[1]}:{-1 - form.constant}:-1" if _looks_ahead(own, index, s) else \
+                    f"{ends[0]}:{extent - form.constant}"
                 text, span = f"{ends[0]}:{ends[1] + 1}", s.span(r)
                 report.add("E207", f"`{index}` is {text} by what `{s.target}` has so far, and `{r.tensor}` goes on to {extent}",
                            span, cures.of_recurrence(s.source, index, onward, report.source),
@@ -86,7 +87,7 @@ def _allowed(own: Sequence[pr.Read], index: str, hull: Hull, box: pr.Box) -> tup
     return (max(lows), min(highs)) if lows and highs else None
 
 
-def _follows(read: pr.Read, s: Lowered) -> bool:
+def follows(read: pr.Read, s: Lowered) -> bool:
     """May an instance of a statement write what another one reads, were its ranges longer? `T[1,i] = T[0,i]` does not."""
     return not any(_never_equal(affine(a), affine(b)) for a, b in zip(s.subscripts, read.subscripts, strict=True))
 

@@ -150,7 +150,8 @@ def test_coupled_reads_are_accepted_where_they_fit():
         lang.build("O[i,j] = I[i,i+j,j]", {"I": (4, 5, 3)})
 
 
-@pytest.mark.parametrize("text", ["C[i] = i % 2 == 0 ? x[i+1] - x[i] : x[i] - x[i+1]", "C[i] = x[i] > 0 ? x[i] - x[i-1] : x[i]"])
+@pytest.mark.parametrize("text", [
+    "C[i] = i % 2 == 0 ? x[i+1] - x[i] : x[i] - x[i+1]", "C[i] = x[i] > 0 ? x[i] - x[i-1] : x[i]"])
 def test_windows_in_choices_leave_nothing_of_one_element(text):
     for n in (1, 2, 5):
         assert lang.build(text, {"x": (n,)}).tensor("C").shape == (n - 1,)
