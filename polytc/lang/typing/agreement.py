@@ -2,7 +2,8 @@
 
 A range is the largest for which all reads are in bounds. Where one of two arrays is longer, that would drop its rest without a
 word; so such a range is stated, not inferred. Reads that ask for less than an array has (a window, a guarded read) say so
-themselves, and the bounds of temporaries are the program's own.
+themselves, and the bounds of temporaries are the program's own. A tensor that a statement reads and goes on writing is short
+only because that statement did not run yet: there a loop is meant.
 """
 
 from __future__ import annotations
