@@ -111,6 +111,19 @@ def test_an_array_of_the_caller_that_bare_statements_update_is_answered_by_what_
     np.testing.assert_allclose(polytc.run(cure, Z=z, W=w), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("text", "given", "wanted"), [
+    ("Z[u[i]] += W[i]", {"u": np.array([1, 1, 3])}, lambda z, w, u: z + np.bincount(u, w[:3], 4)),
+    ("Z[i] += W[u[i]]", {"u": np.array([3, 2, 2, 0])}, lambda z, w, u: z + w[u]),
+    ("Z[i] += a*W[i]*pi + i", {"a": 2.5}, lambda z, w, a: z + a * w * np.pi + np.arange(4))])
+def test_what_the_answer_declares(text: str, given: dict[str, Any], wanted: Any) -> None:
+    z, w = floats(4).astype(np.float32), floats(4).astype(np.float32)[:3 if text[1:3] == "[u" else 4]
+    with pytest.raises(ArgumentError, match="E401") as raised:
+        polytc.run(text, Z=z, W=w, **given)
+    cure = raised.value.notes[0].partition("`")[2].rstrip("`")
+    before = z.copy()
+    np.testing.assert_allclose(polytc.run(cure, Z=z, W=w, **given), wanted(before, w, **given), rtol=1e-5)
+
+
 def test_what_combines_nothing_reduces_nothing() -> None:
     with pytest.raises(CompileError, match="E112: `/=` does not reduce, and `k` is not on the left side"):
         polytc.build("Y[i] = X[i]; Y[i] /= A[i,k]", {"X": (5,), "A": (5, 7)})

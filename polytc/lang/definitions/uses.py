@@ -85,12 +85,24 @@ def in_place(s: sx.Statement, source: str) -> str:
     def declared(tensor: str, subscripts: Sequence[sx.Expr]) -> str:
         keys = [replace(e, span=s.span) if isinstance(e, sx.Name) else e for e in subscripts]
         dims = [sizes[e] if e in sizes else sizes.setdefault(e, next(letters, "M")) for e in keys]
-        return f"f32[{','.join(dims)}] {tensor}"
+        return f"{'i64' if tensor in places else 'f32'}[{','.join(dims)}] {tensor}"
+    found = [e for x in (*s.subscripts, s.value) for e in nodes(x) if isinstance(e, sx.Access)]
+    places = {n.tensor for x in (s.subscripts, *(e.subscripts for e in found)) for e in x for n in nodes(e)
+              if isinstance(n, sx.Access)}
     own = f"inout {declared(s.target, s.subscripts)}"
-    reads = {e.tensor: e for e in nodes(s.value) if isinstance(e, sx.Access) and e.tensor != s.target}
+    reads = {e.tensor: e for e in found if e.tensor != s.target}
     text = source[s.span.start:s.span.end] or "..."
     for loop, c in zip(reversed(s.loops), reversed(s.clauses[:len(s.loops)]), strict=True):
         if isinstance(c, sx.RangeClause):
             text = f"for {loop.index} in {':'.join(source[e.span.start:e.span.end] for e in (c.lower, c.upper))} {{ {text} }}"
-    return "an array of the caller that is changed in place is an argument: " \
-        f"`def f({', '.join([own, *(declared(n, e.subscripts) for n, e in reads.items())])}) -> ({s.target}) {{ {text} }}`"
+    params = ", ".join([own, *(declared(n, e.subscripts) for n, e in reads.items()), *_scalars(s, found)])
+    return f"an array of the caller that is changed in place is an argument: `def f({params}) -> ({s.target}) {{ {text} }}`"
+
+
+def _scalars(s: sx.Statement, accesses: Sequence[sx.Access]) -> list[str]:
+    """The parameters for what a statement uses as a number: neither an index of it, nor defined in it."""
+    indices = {n.id for x in (s.subscripts, *(e.subscripts for e in accesses)) for e in x for n in nodes(e)
+               if isinstance(n, sx.Name)}
+    indices |= {c.index if isinstance(c, sx.RangeClause) else c.name for c in s.clauses if not isinstance(c, sx.Condition)}
+    found = dict.fromkeys(n.id for n in nodes(s.value) if isinstance(n, sx.Name))
+    return [f"f32 {name}" for name in found if name not in indices and name not in CONSTANTS]

@@ -145,7 +145,10 @@ HABITS = [Habit(*row) for row in (
     (r"\w(?P<at>\{)\s*\w+(?:\s*,\s*\w+)*\s*\}", "subscripts stand in brackets: `A[i]`"),
     (r"\b(?P<n>0[xX][0-9a-fA-F]+)(?P<at>[uUlL]+)\b", r"a number takes the type of what it meets: `\g<n>`"),
     (r"\b0[oO](?P<n>[0-7]+)", lambda m: f"numbers are decimal, `0x...` or `0b...`: `{int(m['n'], 8)}`"),
-    (r"\b\d+(?:_\d+)+", lambda m: f"digits are not grouped: `{m[0].replace('_', '')}`"),
+    (r"\b0[bB](?=\d*[2-9])\d+", "the digits of `0b...` are 0 and 1"),
+    (r"\b0[xX][0-9a-fA-F]*(?:\.[0-9a-fA-F]*)?[pP][+-]?\d+|\b0[xX][0-9a-fA-F]+\.[0-9a-fA-F]*",
+     "a number in hexadecimal digits is whole: `0xff`"),
+    (r"\b0[xX][0-9a-fA-F]+(?:_[0-9a-fA-F]+)+|\b\d+(?:_\d+)+", lambda m: f"digits are not grouped: `{m[0].replace('_', '')}`"),
     (r"\b(?P<n>\d+\.?\d*)[eE](?=\W|$)", "a number is written `3`, `0.5` or `1e-3`"),
     (r"(?<![\w.])(?P<n>\d+\.\d*(?:[eE]-?\d+)?|\d+)(?P<at>[fFlLuU])\b(?!\[)", r"a number takes the type of what it meets; "
      r"`f32(\g<n>)` states one"),

@@ -18,6 +18,7 @@ from polytc.lang.report import Report
 from polytc.lang.soundness.coverage import Coverage
 from polytc.lang.soundness.proof import begun
 from polytc.lang.typing import cures
+from polytc.lang.typing.agreement import follows
 from polytc.lang.typing.lowered import Lowered
 from polytc.lang.typing.ranges import NARROWS_NOTHING, Constraint, Hull, constraints
 from polytc.program import program as pr
@@ -94,7 +95,9 @@ def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, objec
         extent = f"extent {c.high + 1}" if c.low == 0 else f"which has {c.low}:{c.high + 1}"
         where = _point(point, indices(c.form)) or "every instance"
         plain = [e.name for e in s.lowered.subscripts if isinstance(e, pr.Index) and e.name in indices(c.form)]
-        recurrent = c.tensor == s.lowered.target and not s.lowered.loops and bool(plain)
+        recurrent = bool(plain) and not s.lowered.loops and any(
+            isinstance(r, pr.Read) and r.tensor == s.lowered.target and s.lowered.span(r) == c.span and follows(r, s.lowered)
+            for r in pr.walk(s.lowered.value.expr))
         backwards = not list(indices(c.form)) and at(c.form, point) < c.low
         report.add("E203", f"{read} is read out of bounds", c.span,
                    f"{f'with {known}: ' if known else ''}{where} reads {_element(c.tensor, place)}, {extent}",

@@ -85,7 +85,7 @@ class Placing:
         found = (leader.domain, leader.ranges) if leader is not None else ranges.infer(s, hulls, target, report)
         if found is None or not _reachable(s, found[0], report):
             return None, None
-        if check_own_reads(s, found[1], self.d, report):
+        if check_own_reads(s, hulls, found[1], self.d, report):
             return None, None
         placed = _left_forms(s, *found, target, report)
         if placed is None or not (s.loops or self.in_bounds(placed, hulls, report)):

@@ -2,19 +2,23 @@
 
 A range is the largest for which all reads are in bounds. Where one of two arrays is longer, that would drop its rest without a
 word; so such a range is stated, not inferred. Reads that ask for less than an array has (a window, a guarded read) say so
-themselves, and the bounds of temporaries are the program's own.
+themselves, and the bounds of temporaries are the program's own. A tensor that a statement reads and goes on writing is short
+only because that statement did not run yet: there a loop is meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 
 from polytc.lang.report import Report
 from polytc.lang.typing import cures
 from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.lowered import Lowered
+from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
-from polytc.program.affine import affine, indices, interval
+from polytc.program.affine import Affine, QuasiAffine, add, affine, indices
+from polytc.program.solutions import solve
 
 
 def check_extents(statements: Sequence[Lowered | None], d: Declarations, report: Report) -> None:
@@ -48,34 +52,60 @@ def _check(s: Lowered, d: Declarations, report: Report) -> None:
                 break
 
 
-def check_own_reads(s: Lowered, box: pr.Box, d: Declarations, report: Report) -> bool:
-    """Does what a statement reads of its own tensor, beside the element that it writes, cut a parameter short at both ends
-    (E207)? That is a recurrence without a `for`. box: the ranges that were found."""
-    stated = {b.index for b in s.bounds} | {b.index for b in s.limits}
-    own = [r for r in _values(s) if r.tensor == s.target and r.subscripts != s.subscripts]
-    moved = {i for x in own for i in pr.index_names(x)}
-    if s.loops or s.target in d.inputs or not own:
+def check_own_reads(s: Lowered, hulls: Mapping[str, Hull], box: pr.Box, d: Declarations, report: Report) -> bool:
+    """Does what a statement reads of its own tensor, that it would write itself if it went on, cut a parameter short at both
+    ends, or to one element (E207)? That is a recurrence without a `for`. box: the ranges that were found."""
+    if s.loops or s.target in d.inputs or s.target not in hulls:
         return False
+    stated = {b.index for b in s.bounds} | {b.index for b in s.limits}
+    own = [r for r in _values(s) if r.tensor == s.target and r.subscripts != s.subscripts and follows(r, s)]
     for r in _values(s):
         for axis, form in enumerate(map(affine, r.subscripts)):
-            index = None if form is None else form.index
-            if r.tensor not in d.inputs or index is None or index in stated or index not in moved:
+            index = None if form is None else add(form, Affine(-form.constant)).index
+            if form is None or index is None or index in stated or r.tensor not in d.inputs:
                 continue
-            (low, high), extent = box[index], d.shapes[r.tensor][axis]
-            if 0 < low <= high < extent - 1:
-                ends = f"{high}:-1:-1" if _looks_ahead(own, index) else f"{low}:{extent}"
-                report.add("E207", f"`{index}` is {low}:{high + 1} by what `{s.target}` has so far, and 0:{extent} in "
-                           f"`{r.tensor}`",
-                           s.span(r), cures.of_recurrence(s.source, index, ends, report.source),
-                           f"or say how far to go: `where {index} in {low}:{high + 1}`")
+            ends, extent = _allowed(own, index, hulls[s.target], box), d.shapes[r.tensor][axis]
+            if ends is None:
+                continue
+            first, last = (n + form.constant for n in ends)
+            if 0 < first <= last < extent - 1 or 0 <= first == last < extent != 1:
+                onward = f"{ends[1]}:{-1 - form.constant}:-1" if _looks_ahead(own, index, s) else \
+                    f"{ends[0]}:{extent - form.constant}"
+                text, span = f"{ends[0]}:{ends[1] + 1}", s.span(r)
+                report.add("E207", f"`{index}` is {text} by what `{s.target}` has so far, and `{r.tensor}` goes on to {extent}",
+                           span, cures.of_recurrence(s.source, index, onward, report.source),
+                           f"or say how far to go: `where {index} in {text}`")
                 return True
     return False
 
 
-def _looks_ahead(own: Sequence[pr.Read], index: str) -> bool:
-    """Does some read go to a larger place than the index?"""
-    forms = [affine(e) for r in own for e in r.subscripts if index in pr.index_names(e)]
-    return any(f is not None and interval(f, dict.fromkeys(indices(f), (0, 0)))[0] > 0 for f in forms)
+def _allowed(own: Sequence[pr.Read], index: str, hull: Hull, box: pr.Box) -> tuple[int, int] | None:
+    """The first and the last value that reads of a tensor with these bounds allow an index; None if they allow any."""
+    forms = [(f, *ends) for r in own for f, ends in zip(map(affine, r.subscripts), hull, strict=True) if f is not None]
+    found = [solve(f, low, high, index, box, every=True) for f, low, high in forms if index in indices(f)]
+    lows = [ends[0] for ends in found if ends is not None and ends[0] is not None]
+    highs = [ends[1] for ends in found if ends is not None and ends[1] is not None]
+    return (max(lows), min(highs)) if lows and highs else None
+
+
+def follows(read: pr.Read, s: Lowered) -> bool:
+    """May an instance of a statement write what another one reads, were its ranges longer? `T[1,i] = T[0,i]` does not."""
+    return not any(_never_equal(affine(a), affine(b)) for a, b in zip(s.subscripts, read.subscripts, strict=True))
+
+
+def _never_equal(a: QuasiAffine | None, b: QuasiAffine | None) -> bool:
+    """Do two forms differ whatever values the indices of either have?"""
+    if a is None or b is None:
+        return False
+    divisor, distance = gcd(*(c for f in (a, b) for _, c in f.terms)), b.constant - a.constant
+    return distance % divisor != 0 if divisor else distance != 0
+
+
+def _looks_ahead(own: Sequence[pr.Read], index: str, s: Lowered) -> bool:
+    """Does some read go to a larger place than the element that is written?"""
+    forms = [(affine(a), affine(b)) for r in own for a, b in zip(s.subscripts, r.subscripts, strict=True)
+             if index in pr.index_names(b)]
+    return any(a is not None and b is not None and b.constant > a.constant for a, b in forms)
 
 
 def _values(s: Lowered) -> Iterator[pr.Read]:

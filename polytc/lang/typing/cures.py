@@ -41,12 +41,23 @@ def _divides(e: sx.Expr) -> bool:
 
 
 def of_loose_comparison(e: sx.Binary, source: str) -> str:
-    """For `x & 1 == 0`, which is `x & (1 == 0)`."""
-    a, b = (source[x.span.start:x.span.end] for x in (e.a, e.b))
+    """For `x & 1 == 0`, which is `x & (1 == 0)`, and for `x == 1 & y`."""
+    a, b = _operand(e.a, source), _operand(e.b, source)
     if isinstance(e.b, sx.Binary) and e.b.op in COMPARISONS:
-        x, y = (source[o.span.start:o.span.end] for o in (e.b.a, e.b.b))
-        return f"write `({a} {e.op} {x}) {e.b.op} {y}`; if the bit of a comparison is meant, `{a} {e.op} ({b})`"
-    return f"put parentheses around what belongs together: `({a}) {e.op} {b}`"
+        x, y = _operand(e.b.a, source), _operand(e.b.b, source)
+        return f"write `({a} {e.op} {x}) {e.b.op} {y}`; if the bit of a comparison is meant, `{a} {e.op} {b}`"
+    if isinstance(e.a, sx.Binary) and e.a.op in COMPARISONS:
+        x, y = _operand(e.a.a, source), _operand(e.a.b, source)
+        return f"write `{x} {e.a.op} ({y} {e.op} {b})`; if the bit of a comparison is meant, `{a} {e.op} {b}`"
+    return f"put parentheses around what belongs together: `{a} {e.op} {b}`"
+
+
+def _operand(e: sx.Expr, source: str) -> str:
+    """The text of an expression, in parentheses if it is to stand beside an operator of bits."""
+    text = source[e.span.start:e.span.end]
+    loose = isinstance(e, sx.Ternary | sx.ChainedComparison) or \
+        isinstance(e, sx.Binary) and e.op in ("&&", "||", "&", "|", "^", *COMPARISONS)
+    return f"({text})" if loose else text
 
 
 def of_recurrence(s: sx.Statement, index: str, ends: str, source: str) -> str:
@@ -55,10 +66,14 @@ def of_recurrence(s: sx.Statement, index: str, ends: str, source: str) -> str:
     return f"where an element follows from another one, go on in a loop: `for {index} in {ends} {{ {text} }}`"
 
 
+_UPDATE = r"(?:[-+*%&|^]|//?|<<|>>|(?:arg)?m(?:in|ax))?=(?!=)"
+"""What stands behind the left side of a statement."""
+
+
 def of_early_read(read: sx.Access, s: sx.Statement, source: str) -> list[str]:
     """For a tensor without a writer before the statement `s` that reads it: an array changed in place, or a recurrence."""
     tensor, text = read.tensor, source[s.span.start:s.span.end] or f"{read.tensor}[...] = ..."
-    if tensor != s.target and re.search(rf"(?<![\w.]){tensor}\s*(?:\[[^\]]*\]|\([^)]*\))?\s*\S*=(?!=)", source[s.span.end:]):
+    if tensor != s.target and re.search(rf"(?<![\w.]){tensor}\s*(?:\[[^\]]*\])?\s*{_UPDATE}", source[s.span.end:]):
         return [f"a later statement writes it: move that before this one, or call `{tensor}` otherwise if it is an input"]
     if tensor != s.target:
         return [f"write `{tensor}` in a statement before this one, or call it otherwise if it is an input"]

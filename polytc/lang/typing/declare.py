@@ -198,7 +198,8 @@ def _agree(p: sx.Param, axis: int, dim: sx.Expr, extent: int, dims: list[tuple[s
     """An array has the extent that is declared (E205), which is known (E101)."""
     value, free = evaluate_size(dim, d.numbers), unknown(dim, d.numbers)
     text = report.source[dim.span.start:dim.span.end]
-    if value is None and len(free) == 1 and affine(dim, free[0], d.numbers) is not None:
+    form = affine(dim, free[0], d.numbers) if value is None and len(free) == 1 else None
+    if form is not None and (form[0] != 0 or form[1] != extent):
         report.add("E205", f"dimension {axis} of `{p.name}` is declared {text}, the array has {extent}", dim.span,
                    f"no {free[0]} from 0 on makes {extent} of {text}")
     elif value is None:

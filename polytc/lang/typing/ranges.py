@@ -247,12 +247,18 @@ class _Solver:
         return [(r, e) for top in self.s.expressions for r in pr.walk(top) if isinstance(r, pr.Read) for e in r.subscripts]
 
     def apart(self, index: str) -> bool:
-        """Do both branches of a choice by the index read with it? Each leaves out what the other one is for."""
-        choices = [e for e in pr.walk(self.s.value.expr) if isinstance(e, pr.Select) and index in pr.index_names(e.cond)]
+        """Do the branches of a choice by the index bound it so that nothing is left of what each would leave alone? Each leaves
+        out what the other one is for."""
+        choices = [e for e in pr.walk(self.s.value.expr) if isinstance(e, pr.Select) and _itself(e.cond, index)]
+        return any(self.leaves(e.a, index) and self.leaves(e.b, index) for e in choices)
 
-        def reads(branch: pr.Expr) -> bool:
-            return any(isinstance(r, pr.Read) and r.default is None and index in pr.index_names(r) for r in pr.walk(branch))
-        return any(reads(e.a) and reads(e.b) for e in choices)
+    def leaves(self, branch: pr.Expr, index: str) -> bool:
+        """Do the plain reads of a branch bound the index, and leave it values?"""
+        reads = {r for r in pr.walk(branch) if isinstance(r, pr.Read) and r.default is None}
+        spans = {self.s.span(r) for r in reads}
+        ends = [solve(c.form, c.low, c.high, index, self.box, every=True) for c in self.used.get(index, ()) if c.span in spans]
+        found = [(low, high) for low, high in filter(None, ends) if low is not None and high is not None]
+        return bool(found) and max(low for low, _ in found) <= min(high for _, high in found)
 
     def sources(self, index: str) -> list[str]:
         """Where a range without values comes from."""
@@ -262,6 +268,7 @@ class _Solver:
             values = ", ".join(f"{i} in {self.box[i][0]}:{self.box[i][1] + 1}" for i in others if i in self.box)
             notes.append(f"dimension {c.axis} of `{c.tensor}` allows the coordinates {c.low}:{c.high + 1}"
                          + (f", for all of {values}" if values else ""))
+        notes = list(dict.fromkeys(notes))
         for b in self.stated.get(index, []):
             notes.append(f"stated as {pr.format_expr(b.lower)}:{pr.format_expr(b.upper)}")
         return notes
@@ -274,6 +281,11 @@ class _Solver:
                        "reads in the branches of `c ? a : b` bound it, too: guard them, `(A[i-1] else 0)`, and state its range"
                        if self.apart(index) else "")
         return bool(empty)
+
+
+def _itself(e: pr.Expr, index: str) -> bool:
+    """Does an expression use an index beside where it reads?"""
+    return e == pr.Index(index) or not isinstance(e, pr.Read) and any(_itself(x, index) for x in pr.children(e))
 
 
 def conditions(b: Bound) -> list[pr.Expr]:

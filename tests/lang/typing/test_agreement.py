@@ -92,3 +92,30 @@ def test_open_sizes_are_compared_at_the_call():
         with pytest.raises(CompileError) as caught:
             op(np.ones((4, k), "f4"), np.ones((other, 5), "f4"))
         assert caught.value.code == "E207"
+
+
+@pytest.mark.parametrize(("text", "onward"), [
+    ("C[0] = x[0]; C[i] = C[i-1] + x[i]", "1:12"), ("C[0] = 0; C[i+1] = C[i] + x[i]", "0:12"),
+    ("C[0] = x[0]; C[i+1] = C[i] + x[i+1]", "0:11"), ("C[0] = x[0]; C[i] = C[i-1] + x[i] - x[i-1]", "1:12"),
+    ("C[11] = x[11]; C[i-1] = C[i] + x[i-1]", "11:0:-1"), ("C[11] = x[11]; C[i] = C[i+1] + x[i]", "10:-1:-1"),
+    ("H[0,j] = A[0,j]; H[t,j] = H[t-1,j] * A[t,j]", "1:8"),
+])
+def test_a_recurrence_needs_a_loop(text, onward):
+    given = {n: a for n, a in {"x": (12,), "A": (8, 12)}.items() if f"{n}[" in text}
+    notes = refused(text, **given).notes
+    first, last = text.split("; ")
+    cure = notes[0].split("`")[1]
+    assert cure == f"for {'t' if 'A' in given else 'i'} in {onward} {{ {last} }}"
+    shape = lang.build(f"{first}; {cure}", given).tensor(first[0]).shape
+    assert shape[0] == given.get("x", given.get("A"))[0] + (first == "C[0] = 0")
+
+
+@pytest.mark.parametrize("text", [
+    "G[0,i] = x[i+1] - x[i-1]; G[1,i] = G[0,i]*x[i]; G[2,i] = G[0,i] + G[1,i] -> (G)",
+    "C[2*i] = x[i+1] - x[i-1]; C[2*i+1] = C[2*i]*x[i] -> (C)",
+    "U[0,i] = x[i] where i in 0:12; U[1,i] = 0*x[i]; U[1,i] = U[0,i] + x[i-1] - 2*x[i] + x[i+1] -> (U)",
+    "C[i] = x[i] where i in 0:6; C[i+6] = C[i]*x[i+6]", "P[i+1] = x[i]; P[0] = P[12]*x[0]; P[13] = P[1]",
+    "C[0] = x[0]; C[i] = C[0]*x[i] where i in 1:12",
+])
+def test_what_reads_other_rows_of_its_own_tensor_is_no_recurrence(text):
+    lang.build(text, {"x": (12,)})

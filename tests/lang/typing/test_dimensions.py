@@ -81,6 +81,8 @@ def test_sizes_that_formulas_tell(text: str, given: dict[str, np.ndarray], wante
     ("def f(f32[R+1] x) -> (y) { y[i] = x[i] where i in 0:R }", {"x": 0}, "E205", "no R from 0 on makes 0 of R\\+1"),
     ("def f(f32[2*N] x) -> (y) { y[i] = x[2*i] where i in 0:N }", {"x": 5}, "E205", "no N from 0 on makes 5 of 2\\*N"),
     ("def f(f32[N*M] x) -> (y) { y[i] = x[i] }", {"x": 5}, "E101", "no dimension is `N`, `M` alone"),
+    ("def f(f32[N*M] x, f32[N+1] z) -> (y) { y[i] = x[i] }", {"x": 0, "z": 1}, "E101", "no dimension is `M` alone"),
+    ("def f(f32[N-N+4] x) -> (y) { y[i] = x[i] }", {"x": 3}, "E205", "no N from 0 on makes 3 of N-N\\+4"),
     ("def f(f32[N//2] x) -> (y) { y[i] = x[i] }", {"x": 5}, "E101", "declare a scalar, `i64 N`")])
 def test_what_does_not_agree(text: str, shapes: dict[str, int], code: str, told: str) -> None:
     with pytest.raises(CompileError, match=f"(?s){code}.*{told}"):

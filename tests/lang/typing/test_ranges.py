@@ -148,3 +148,16 @@ def test_coupled_reads_are_accepted_where_they_fit():
     assert lang.build("O[i,j] = I[i,i+j,j]", {"I": (4, 6, 3)}).tensor("O").shape == (4, 3)
     with pytest.raises(CompileError):
         lang.build("O[i,j] = I[i,i+j,j]", {"I": (4, 5, 3)})
+
+
+@pytest.mark.parametrize("text", [
+    "C[i] = i % 2 == 0 ? x[i+1] - x[i] : x[i] - x[i+1]", "C[i] = x[i] > 0 ? x[i] - x[i-1] : x[i]"])
+def test_windows_in_choices_leave_nothing_of_one_element(text):
+    for n in (1, 2, 5):
+        assert lang.build(text, {"x": (n,)}).tensor("C").shape == (n - 1,)
+
+
+def test_choices_by_values_leave_nothing_of_a_window_of_two_elements():
+    assert lang.build("C[i] = x[i] > 0 ? x[i] - x[i-1] : x[i+1] - x[i]", {"x": (2,)}).tensor("C").shape == (0,)
+    with pytest.raises(CompileError, match="E202"):  # each branch has elements that the other one leaves out
+        lang.build("C[i] = i > 0 ? x[i] - x[i-1] : x[i+1] - x[i]", {"x": (2,)})
