@@ -32,6 +32,7 @@ MINIMUM = "def f(f32[m] A, f32[k] Z) -> (C, S) { C[i] = Z[i]*2 where i in 0:k, i
     ("def f(f32[m] A) -> (C) { C[i] = A[i] where i in 0:5\nC[i] = 2*A[i] where i in 5:m }", ["m - 5"]),
     ("def f(f32[m] A) -> (C) { C[i] = A[(i + 1) % m] where i in 0:m }", []),
     ("def f(f32[m,m] A) -> (C) { C[i] += A[i,j] where j <= i }", []),
+    ("def f(f32[m] A) -> (C) { C[i] = A[i] / f32(m) }", []),
     ("def f(f32[m,n] A) -> (C) { C[i,j] = A[i,j] + f32(i*n + j) }", []),
     ("def f(f32[m] A) -> (C) { C[i] = A[i]\nfor i in 1:m { C[i] = C[i-1] + A[i] } }", []),
     ("def f(inout f32[m] A) { for t in 0:3 { B[i] = A[i-1] + A[i+1]\nA[i] = B[i] where i in 1:m-1 } }", ["m - 2"]),
