@@ -302,7 +302,7 @@ class _Product:
 
 
 def _product(program: pr.Program, dims: Mapping[str, int]) -> _Product:
-    """That of the first of these pairs of dimensions that are both open and have one; one without a name where there is none."""
+    """That of the first of these pairs of dimensions that are open and have one; one without a name where there is none."""
     pairs = [t.shape[d:d + 2] for t in program.tensors if (d := dims.get(t.name)) is not None]
     found = next((p for p in pairs if _both_open(p) and _is_size(p)), None)
     if found is None:
