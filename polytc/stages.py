@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from polytc import compiler, lang, loading
@@ -91,8 +91,8 @@ def alternatives(text: str, target: str | Target = "cpu", so_far: str | Record |
 
 def _licensed(text: str, options: LowerOptions) -> Program:
     """The program of a text, with what the options allow."""
-    program = _built(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
-                     options.get("entry"), check_checked(options.get("checked")), options.get("typical"))
+    program = _request(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
+                       options.get("entry"), options.get("checked"), options.get("typical")).program()
     return program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))
 
 
@@ -145,31 +145,59 @@ def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = N
     """The program for given shapes, found to be right: the first stage of `lower`, without the others. With names of sizes in
     shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`. typical: values
     of open sizes for which what follows should be fast."""
-    return _built(text, shapes, dtypes, attrs, scalars, entry, checked, typical, alone=True)
+    request = _request(text, shapes, dtypes, attrs, scalars, entry, checked, typical)
+    program = request.program()
+    return replace(program, same=request.same) if program.sizes else program
 
 
-def _built(text: str, shapes: OpenShapes | None, dtypes: DTypes | None, attrs: Mapping[str, Any] | None,
-           scalars: Mapping[str, complex] | None, entry: str | None, checked: bool, typical: Mapping[str, int] | None,
-           alone: bool = False) -> Program:
-    """See `build`. alone: nobody looks at the program of each call, so that it says at which sizes it is the right one."""
-    checked = check_checked(checked)
-    text = check_text(text)
+def _request(text: str, shapes: OpenShapes | None, dtypes: DTypes | None, attrs: Mapping[str, Any] | None,
+             scalars: Mapping[str, complex] | None, entry: str | None, checked: bool | None, typical: Mapping[str, int] | None
+             ) -> _Request:
+    """What `build` is asked for."""
+    checked, text = check_checked(checked), check_text(text)
     signature = lang.signature(text, check_entry(entry))
     check_names(text, signature, attrs or {}, scalars or {}, entry)
-    names = [p.name for p in signature.inputs]
-    types = check_dtypes(dtypes or {}, names)
+    names = tuple(p.name for p in signature.inputs)
+    return _Request(text, dict(shapes or {}), check_dtypes(dtypes or {}, names), dict(attrs or {}), dict(scalars or {}), entry,
+                    checked, dict(typical or {}), names)
 
-    def fixed(known: Mapping[str, tuple[int, ...]], prover: Proofs) -> Program:
-        return lang.build(text, known, types, attrs=dict(attrs or {}), scalars=dict(scalars or {}), entry=entry,
-                          prover=prover, presume=checked)
 
-    if open_shapes(shapes or {}, names):
-        program = OpenSizes(declared(text, entry, shapes or {}, False), typical or {}, scalars or {}).general(
-            lambda known: fixed(known, Proofs()), (lambda known: fixed(known, Presumed())) if alone else None)
-    else:
-        check_typical(typical or {}, ())
-        program = fixed(check_shapes(shapes or {}, names), Proofs())
-    return check_memory(program)[0] if checked else program
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of `build`. inputs: names of those of the program."""
+
+    text: str
+    shapes: OpenShapes
+    dtypes: DTypes
+    attrs: Mapping[str, Any]
+    scalars: Mapping[str, complex]
+    entry: str | None
+    checked: bool
+    typical: Mapping[str, int]
+    inputs: tuple[str, ...]
+
+    def program(self) -> Program:
+        """The program; that of all sizes where some are open."""
+        if open_shapes(self.shapes, self.inputs):
+            program = self._open_sizes().general(self._proved)
+        else:
+            check_typical(self.typical, ())
+            program = self._proved(check_shapes(self.shapes, self.inputs))
+        return check_memory(program)[0] if self.checked else program
+
+    def same(self) -> str:
+        """The sizes at which the text is the program of all sizes."""
+        return self._open_sizes().same(self._proved, lambda known: self._fixed(known, Presumed()))
+
+    def _open_sizes(self) -> OpenSizes:
+        return OpenSizes(declared(self.text, self.entry, self.shapes, False), self.typical, self.scalars)
+
+    def _proved(self, known: Mapping[str, tuple[int, ...]]) -> Program:
+        return self._fixed(known, Proofs())
+
+    def _fixed(self, known: Mapping[str, tuple[int, ...]], prover: Proofs) -> Program:
+        return lang.build(self.text, known, self.dtypes, attrs=dict(self.attrs), scalars=dict(self.scalars), entry=self.entry,
+                          prover=prover, presume=self.checked)
 
 
 def devices() -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -104,20 +104,26 @@ class OpenSizes:
                         {**self._fixed, **found})
         return {n: found[n] for n in self.names if n in found}
 
-    def general(self, build: Callable[[dict[str, tuple[int, ...]]], Program], presumed: Callable[[dict[str, tuple[int, ...]]],
-                Program] | None = None) -> Program:
-        """The program for all sizes, good for typical ones. build: the program for given shapes; presumed: the same without
-        proofs, for traced sizes, which finds out at which sizes it is the program (`Program.same`).
+    def general(self, build: Callable[[dict[str, tuple[int, ...]]], Program]) -> Program:
+        """The program for all sizes, good for typical ones. build: the program for given shapes.
 
         Raises CompileError E412 where there is none, and what the program for typical sizes raises.
         """
+        return self._at_typical(build)[0]
+
+    def same(self, build: Callable[[dict[str, tuple[int, ...]]], Program],
+             presumed: Callable[[dict[str, tuple[int, ...]]], Program]) -> str:
+        """The sizes at which `build` gives that program, as a set of isl. presumed: it without proofs, for traced sizes."""
+        program, base = self._at_typical(build)
+        return same_sizes(program, lambda sizes: presumed(self.shapes(sizes)), base)
+
+    def _at_typical(self, build: Callable[[dict[str, tuple[int, ...]]], Program]) -> tuple[Program, dict[str, int]]:
+        """The program of `general`, and the sizes that it was found at."""
         errors_: list[CompileError] = []
         for start, apart in product(TYPICAL, (APART, 0)):  # at last all sizes are equal, as some may have to be
             base = {n: self.typical.get(n, start + apart * (len(self.names) - 1 - k)) for k, n in enumerate(self.names)}
             try:
-                program = self._general(build, base)
-                return program if presumed is None else replace(
-                    program, same=same_sizes(program, lambda sizes: presumed(self.shapes(sizes)), base))
+                return self._general(build, base), base
             except CompileError as e:
                 errors_.append(e)
         raise errors_[0]

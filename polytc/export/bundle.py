@@ -39,7 +39,7 @@ from polytc.targets.opencl.starvation import Starving
 RESERVED = frozenset("""
     self queue waits wait_list done made folder log log_bytes threads memory buffers aligned given error k a l p c from
     assert inline restrict PARALLEL
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t reserve floordiv
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t reserve floordiv product
     and or not xor class new delete this template namespace operator private public protected friend virtual typename using
     try catch throw explicit export mutable asm typeof
     main CMakeLists area place launch launches places argument_bytes weight_offsets weight_bytes buffer_bytes copies copy

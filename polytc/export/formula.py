@@ -64,8 +64,14 @@ def in_c(n: Extent, values: Mapping[str, str]) -> str:
 
 
 def _affine(form: QuasiAffine, values: Mapping[str, str]) -> str:
-    terms = [_atom(atom, values) if c == 1 else f"{_atom(atom, values)} * {c}" for atom, c in form.terms]
+    terms = [_times(_atom(atom, values), c) for atom, c in form.terms]
     return " + ".join([*terms, *([str(form.constant)] if form.constant or not terms else [])]).replace("+ -", "- ")
+
+
+def _times(value: str, c: int) -> str:
+    if c > 1 and value.startswith("product("):
+        return f"product({value}, {c})"
+    return value if c == 1 else f"{value} * {c}"
 
 
 def _atom(atom: Atom, values: Mapping[str, str]) -> str:

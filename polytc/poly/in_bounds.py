@@ -91,7 +91,7 @@ def size_limits(program: pr.Program) -> tuple[QuasiAffine, ...]:
 
         C[i] = A[i] where i in 2:5, A of M   ->   M - 5
     """
-    sets = [s for s in (sizes_inside(program), program.same) if s]
+    sets = [s for s in (sizes_inside(program), program.same() if program.same else "") if s]
     if not sets:
         return ()
     ctx = isl.new_context()

@@ -9,7 +9,6 @@ which it does the same. It runs again at a point outside of all regions so far, 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -22,10 +21,10 @@ from polytc.poly import isl
 from polytc.poly.proofs import Proofs
 from polytc.program import program as pr
 from polytc.program.generalise import agrees
-from polytc.program.scalars import I64
 from polytc.program.sizes import specialised
 from polytc.program.traces.formulas import Atom, Guard, Terms, always
 from polytc.program.traces.traced import Trace, tracing
+from polytc.program.type_promotion import fold_one
 
 Build: TypeAlias = Callable[[dict[str, Any]], pr.Program]
 """The program for sizes, which may be traced ones."""
@@ -109,21 +108,12 @@ def _plain(program: pr.Program) -> pr.Program:
 
 
 def _settled(e: pr.Expr, s: pr.Statement) -> pr.Expr:
-    """An expression of a statement with what its indices and sums of numbers are known to be."""
+    """An expression of a statement with what its indices are known to be, and its arithmetic on numbers carried out."""
     single = {r.index: r.lower for r in s.ranges if r.extent == 1}
 
     def value(x: pr.Expr) -> pr.Expr:
-        match x:
-            case pr.Index() if x.name in single:
-                return pr.Const(single[x.name], x.dtype)
-            case pr.Binary(op="+" | "-" | "*" | "//" | "%", a=pr.Const() as a, b=pr.Const() as b) if x.dtype == I64:
-                whole = x.op not in "//%" or b.value != 0
-                return pr.Const(_INTEGERS[x.op](a.value, b.value), I64) if whole else x
-        return x
+        return pr.Const(single[x.name], x.dtype) if isinstance(x, pr.Index) and x.name in single else fold_one(x)
     return pr.map_expr(e, value)
-
-
-_INTEGERS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
 
 
 def _region(guards: Iterable[Guard], point: Mapping[str, int]) -> str | None:

@@ -17,7 +17,7 @@ the order of the indices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -195,8 +195,9 @@ class Program:
     written, no algorithm with fewer of them and larger rounding errors. checked: an index in memory that leaves its tensor is
     an error of the run. sizes: names of sizes that stay open: numbers may be formulas of them (program.sizes.Size) then.
     products: the last of the sizes, which rewrites added, each with the two extents of whose product it is the name. once: it
-    runs once, when arrays are bound, so that short code is better than code that is a little faster. same: the sizes at which
-    the text is this program, as a set of isl (poly.same_program); '' where nobody asked."""
+    runs once, when arrays are bound, so that short code is better than code that is a little faster. same: finds the
+    sizes at which the text is this program, as a set of isl (poly.same_program), which takes a while; None where each call
+    looks at the program of its sizes."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -210,7 +211,7 @@ class Program:
     sizes: tuple[str, ...] = ()
     fast: bool = False
     once: bool = False
-    same: str = field(default="", compare=False, repr=False)
+    same: Callable[[], str] | None = field(default=None, compare=False, repr=False)
     products: tuple[tuple[str, tuple[int, int]], ...] = ()
 
     def licensed(self, licence: Licence) -> Program:

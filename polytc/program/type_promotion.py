@@ -281,7 +281,8 @@ def cast(a: Value, dtype: DType) -> Value:
         raise TypeProblem("E312", f"`{dtype}(...)` of a complex number",
                           f"take a part of it: `{dtype}(real(z))`, `{dtype}(imag(z))`, `{dtype}(abs(z))`")
     if a.number is not None and a.weak_type and dtype.is_float:
-        return Value(_constant(scalars.rounded(a.number, dtype), dtype))
+        own = traced(a.number) and not dtype.is_half  # it is rounded where it is used, as `X[i] / n` is
+        return Value(_constant(a.number if own else scalars.rounded(a.number, dtype), dtype))
     if isinstance(a.number, int) and a.weak_type and dtype.is_int and holds(a.number, dtype):
         return Value(pr.Const(a.number, dtype))
     e = pr.Cast(a.expr, F32) if dtype.is_half and not a.dtype.is_float else a.expr

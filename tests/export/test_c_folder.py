@@ -149,6 +149,13 @@ def test_any_array_gives_code_that_compiles(names: str, extent: int | str, tmp_p
     exported.agree(found, [x.astype(np.float64) @ y + x])
 
 
+@pytest.mark.parametrize("size", ["product", "saturated", "floordiv"])
+def test_any_size_gives_code_that_compiles(size: str, tmp_path: Path) -> None:
+    folder = write("B[i,j] = A[i,j] + 1", tmp_path, "plus", shapes={"A": (size, "n")})
+    a = random(3, 5)
+    exported.agree(run(folder, "plus", [a], COMPILERS[0], {size: 3, "n": 5}), [a + 1])
+
+
 @BOTH
 def test_a_model_with_hostile_names(compiler_of_c: str, tmp_path: Path) -> None:
     r = np.random.default_rng(3)

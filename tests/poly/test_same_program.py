@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import product
 
 import numpy as np
 import pytest
 
 import polytc
+from polytc import symbolic
 from polytc.errors import PolytcError
 from polytc.export import formula
+from polytc.lang.parsing import syntax as sx
 from polytc.poly import in_bounds
 from polytc.program.affine import at
 from polytc.program.sizes import specialised
@@ -30,6 +33,8 @@ MINIMUM = "def f(f32[m] A, f32[k] Z) -> (C, S) { C[i] = Z[i]*2 where i in 0:k, i
     ("def f(f32[m] A) -> (C) { C[i] = A[i] where i in 0:5\nC[i] = 2*A[i] where i in 5:m }", ["m - 5"]),
     ("def f(f32[m] A) -> (C) { C[i] = A[(i + 1) % m] where i in 0:m }", []),
     ("def f(f32[m,m] A) -> (C) { C[i] += A[i,j] where j <= i }", []),
+    ("def f(f32[m] A) -> (C) { C[i] = A[i] / f32(m) }", []),
+    ("def f(f32[m,n] A) -> (C) { C[i,j] = A[i,j] + f32(i*n + j) }", []),
     ("def f(f32[m] A) -> (C) { C[i] = A[i]\nfor i in 1:m { C[i] = C[i-1] + A[i] } }", []),
     ("def f(inout f32[m] A) { for t in 0:3 { B[i] = A[i-1] + A[i+1]\nA[i] = B[i] where i in 1:m-1 } }", ["m - 2"]),
 ])
@@ -37,7 +42,7 @@ def test_limits_are_those_of_the_front_end(text: str, limits: list[str]) -> None
     """A program whose sizes are allowed means what the one for these sizes means; others are refused, or are other programs."""
     signature = polytc.lang.signature(text)
     names = polytc.lang.dimensions(text)
-    dims = {p.name: tuple(e.id for e in names[p.name]) for p in signature.inputs}
+    dims = {p.name: tuple(e.id for e in names[p.name] if isinstance(e, sx.Name)) for p in signature.inputs}
     program = polytc.build(text, shapes=dims)
     forms = in_bounds.size_limits(program)
     assert sorted(str(formula.limit(f)) for f in forms) == sorted(limits)
@@ -63,4 +68,13 @@ def test_the_kernel_for_all_sizes_is_right_where_formulas_round() -> None:
     for m in range(511, 523):
         a = np.arange(m, dtype=np.float32)
         np.testing.assert_array_equal(op(a), a[::5])
+    assert op._open is not None
     assert op._open.kernels == 1
+
+
+def test_nobody_who_does_not_export_waits_for_the_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(symbolic, "same_sizes", lambda *_: pytest.fail("nobody asked"))
+    program = polytc.build(MINIMUM, shapes={"A": ("m",), "Z": ("k",)})
+    monkeypatch.undo()
+    assert program.same is not None
+    assert program.same() == pickle.loads(pickle.dumps(program)).same() == "[m, k] -> {  : 0 < k <= m }"

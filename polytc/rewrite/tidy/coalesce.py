@@ -106,8 +106,13 @@ def _both_open(extents: tuple[int, ...]) -> bool:
 
 def _multiplied(extents: tuple[int, ...], r: pr.Range) -> bool:
     """Can the product of two open extents be a size, and are the ends of a range of the outer one formulas of it?"""
-    return not may_be_less(min(map(_least, extents)), 1) and all(
+    return _is_size(extents) and all(
         not isinstance(n, Size) or not isinstance(n - extents[0], Size) for n in (r.lower, r.upper))
+
+
+def _is_size(extents: tuple[int, ...]) -> bool:
+    """Is the product of two extents at least 1, as sizes are?"""
+    return min(map(_least, extents)) >= 1
 
 
 def _least(n: int) -> int:
@@ -297,9 +302,9 @@ class _Product:
 
 
 def _product(program: pr.Program, dims: Mapping[str, int]) -> _Product:
-    """That of the first of these pairs of dimensions that are both open; one without a name where there is none."""
+    """That of the first of these pairs of dimensions that are open and have one; one without a name where there is none."""
     pairs = [t.shape[d:d + 2] for t in program.tensors if (d := dims.get(t.name)) is not None]
-    found = next((p for p in pairs if _both_open(p)), None)
+    found = next((p for p in pairs if _both_open(p) and _is_size(p)), None)
     if found is None:
         return _Product()
     outer, inner = found

@@ -31,6 +31,8 @@ CASES: dict[str, tuple[str, int, tuple[str, ...], Callable[..., np.ndarray]]] = 
                    lambda X: np.pad(X, ((1, 1), (0, 0)), constant_values=((1, 2), (0, 0)))),
     "some rows": ("def f(f32[n,m] X) -> (f32[n-1,m] Y) { Y[a,b] = X[a,b]*3 where a in 0:n-1 }", 1, ("n_m is (n) * (m)",),
                   lambda X: X[:-1]*3),
+    "fewer rows first": ("def f(f32[n] z, f32[n-1,m] V, f32[n,m] X) -> (Y) { Y[a,b] = V[a,b] + X[a,b] where a in 0:n-1 }", 1,
+                         ("n_m is (n) * (m)", "f32[-m + n_m] V"), lambda z, V, X: V + X[:-1]),
     "a column": ("def f(f32[n,m] X, f32[m] z) -> (Y) { Y[a,b] = X[a,b] + z[b] }", 2, (), lambda X, z: X + z),
     "columns": ("def f(f32[n,m] X) -> (Y) { Y[b,a] = X[a,b] }", 2, (), lambda X: X.T.copy()),
     "halves of rows": ("def f(f32[n,m] X) -> (f32[n,m//2] Y) { Y[a,b] = X[a,b] where b in 0:m//2 }", 2, (),
