@@ -20,6 +20,7 @@ import math
 from dataclasses import replace
 
 from polytc.codegen import loops, traverse
+from polytc.codegen.passes import simplify
 from polytc.machine import Machine
 from polytc.program.scalars import I64
 
@@ -50,7 +51,7 @@ def _top(s: loops.Stmt, machine: Machine) -> loops.Stmt:
             return s
 
 
-def _collapse(s: loops.For, machine: Machine) -> loops.For:
+def _collapse(s: loops.For, machine: Machine) -> loops.Stmt:
     inner = s.body
     if not (isinstance(inner, loops.For) and inner.kind == "parallel" and s.step == inner.step == 1):
         return s
@@ -58,6 +59,8 @@ def _collapse(s: loops.For, machine: Machine) -> loops.For:
     if len(bounds) < 4 or bounds[1] - bounds[0] >= ENOUGH:
         return s
     outside, extent = bounds[1] - bounds[0], bounds[3] - bounds[2]
+    if outside == 1 and extent < LONG:
+        return simplify.at(inner, s.var, bounds[0], {})
     both = loops.Var(f"{s.var}_{inner.var}")
     deals = _deals_inner(s, inner, machine)
     if extent >= LONG and not deals:

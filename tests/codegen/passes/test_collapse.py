@@ -75,6 +75,15 @@ def test_blocks_of_places_come_first_where_weights_are_small(filters: int, place
     assert max(j for _, j in half) <= places // 2 + places // 32
 
 
+def test_an_outer_loop_of_one_iteration_leaves_the_inner_one() -> None:
+    x, y = (L.Buffer(n, F32, (8, 30)) for n in "XY")
+    inner = P.loop("j", 30, L.Store(y, (I, J), P.load(x, I, J)), "parallel")
+    outer = L.For("i", L.const(5), L.const(6), 1, inner, "parallel")
+    kernel = collapse_kernel(P.module("row", (x, y), ("Y",), outer).kernels[0], AVX512)
+    row = L.Store(y, (L.const(5), J), P.load(x, L.const(5), J))
+    assert kernel.body == L.For("j", L.const(0), L.const(30), 1, row, "parallel")
+
+
 def test_filters_come_first_where_places_are_few() -> None:
     order = visited(product(60, 4, 4000))
     assert order == [(i, j) for i in range(60) for j in range(4)]
