@@ -27,13 +27,11 @@ def described(module: Module) -> dict[str, str]:
 
 def named(options: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes with the products. options: of the binary."""
-    found = dict(sizes)
-    if "products" in options:
-        from polytc.program.sizes import at, from_data
+    if "products" not in options:
+        return dict(sizes)
+    from polytc.program.sizes import from_data, with_products
 
-        for name, a, b, _ in json.loads(options["products"]):
-            found[name] = at(from_data(a), found) * at(from_data(b), found)
-    return found
+    return with_products(sizes, [(name, (from_data(a), from_data(b))) for name, a, b, _ in json.loads(options["products"])])
 
 
 def spelled(options: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, int]:
