@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ class FakeDriver:
     def __init__(self, devices: int = 1, limit: int = 1 << 30) -> None:
         self.devices, self.limit = devices, limit
         self.memory: dict[int, np.ndarray] = {}
+        self.events = 0
         names = {f"CU_DEVICE_ATTRIBUTE_{n}": n for n in ATTRIBUTES}
         self.CUdevice_attribute = SimpleNamespace(**names)
 
@@ -96,6 +98,33 @@ class FakeDriver:
         assert place in self.memory
         ctypes.memmove(host, place, size)
         return (0,)
+
+    def cuMemcpyDtoDAsync(self, to: int, place: int, size: int, stream: int) -> tuple[int]:
+        assert to in self.memory
+        assert place in self.memory
+        ctypes.memmove(to, place, size)
+        return (0,)
+
+    def cuEventCreate(self, flags: int) -> tuple[int, list[float]]:
+        self.events += 1
+        return 0, []
+
+    def cuEventRecord(self, event: list[float], stream: int) -> tuple[int]:
+        event[:] = [time.perf_counter()]
+        return (0,)
+
+    def cuEventSynchronize(self, event: list[float]) -> tuple[int]:
+        return (0,)
+
+    def cuEventElapsedTime(self, start: list[float], end: list[float]) -> tuple[int, float]:
+        return 0, (end[0] - start[0]) * 1e3
+
+    def cuEventDestroy(self, event: list[float]) -> tuple[int]:
+        self.events -= 1
+        return (0,)
+
+    def cuDriverGetVersion(self) -> tuple[int, int]:
+        return 0, 12060
 
     def cuLaunchKernel(self, kernel: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
                        parameters: int, extra: int) -> tuple[int]:

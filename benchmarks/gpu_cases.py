@@ -1,0 +1,122 @@
+"""What benchmarks/gpu.py measures: each program beside the same in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+ROWS = "M[i] max= A[i,j]\nE[i,j] = exp(A[i,j] - M[i])\nS[i] += E[i,j]\nY[i,j] = E[i,j] / S[i]"
+ATTENTION = """P[b,i,j] += Q[b,i,d]*K[b,j,d]
+M[b,i] max= P[b,i,j] * 0.125{mask}
+E[b,i,j] = exp(P[b,i,j] * 0.125 - M[b,i]){mask}
+S[b,i] += E[b,i,j]{mask}
+O[b,i,d] += E[b,i,j] * V[b,j,d]{mask}
+Y[b,i,d] = O[b,i,d] / S[b,i]"""
+POOL = "O[n,c,h,w] max= (X[n,c,2*h+r-1,2*w+s-1] else -inf) where h in 0:56, w in 0:56, r in 0:3, s in 0:3"
+NORM = """def norm(f32[I,J] X, f32[J] G, f32[J] B) -> (Y) {
+    m[i] += X[i,j] / J
+    v[i] += (X[i,j] - m[i])*(X[i,j] - m[i]) / J
+    Y[i,j] = (X[i,j] - m[i]) / sqrt(v[i] + 1e-5) * G[j] + B[j]
+}"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """shapes: of the inputs. torch: the same of tensors. operations: floating-point; 0 where bytes are what takes time.
+    tolerance: of the largest number of a result."""
+
+    name: str
+    text: str
+    shapes: Mapping[str, tuple[int, ...]]
+    torch: Callable[..., Any]
+    operations: int = 0
+    tolerance: float = 1e-4
+    draw: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] | None = None
+
+    def inputs(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Normal numbers, or what `draw` says."""
+        return {n: (self.draw or {}).get(n, _normal)(rng, s) for n, s in self.shapes.items()}
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.standard_normal(shape, np.float32)
+
+
+def _below(n: int) -> Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]:
+    return lambda rng, shape: rng.integers(0, n, shape, np.int32)
+
+
+def _half(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return _normal(rng, shape).astype(np.float16)
+
+
+def _product(m: int, n: int, k: int) -> Case:
+    return Case(f"matmul {m}x{n}x{k}", "C[i,j] += A[i,k]*B[k,j]", {"A": (m, k), "B": (k, n)},
+         lambda t, a, b: a @ b, 2 * m * n * k)
+
+
+def _causal(t: Any, q: Any, k: Any, v: Any) -> Any:
+    return t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+
+
+BIG = 1 << 26
+CASES = (
+    *(_product(*s) for s in ((1024,) * 3, (2048,) * 3, (4096,) * 3, (1000, 1200, 1500), (4095, 4097, 4093), (128, 4096, 4096),
+                             (16, 4096, 4096), (512, 512, 100_000))),
+    Case("matmul A' B 2048", "C[i,j] += A[k,i]*B[k,j]", {"A": (2048, 2048), "B": (2048, 2048)},
+         lambda t, a, b: a.T @ b, 2 * 2048**3),
+    Case("matmul A B' 2048", "C[i,j] += A[i,k]*B[j,k]", {"A": (2048, 2048), "B": (2048, 2048)},
+         lambda t, a, b: a @ b.T, 2 * 2048**3),
+    Case("matmul f16 4096", "C[i,j] += A[i,k]*B[k,j]", {"A": (4096, 4096), "B": (4096, 4096)},
+         lambda t, a, b: a @ b, 2 * 4096**3,
+         2e-2, {"A": _half, "B": _half}),
+    Case("matmul batch 64x512x512x64", "C[b,i,j] += A[b,i,k]*B[b,k,j]", {"A": (64, 512, 64), "B": (64, 64, 512)},
+         lambda t, a, b: a @ b, 2 * 64 * 512 * 512 * 64),
+    Case("matrix times vector 16384", "y[i] += A[i,k]*x[k]", {"A": (16384, 8192), "x": (8192,)}, lambda t, a, x: a @ x),
+    Case("vector times matrix 16384", "y[j] += A[k,j]*x[k]", {"A": (16384, 8192), "x": (16384,)}, lambda t, a, x: x @ a),
+    Case("conv 3x3 64 to 64, 16x56x56", "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:56, w in 0:56",
+         {"X": (16, 64, 56, 56), "W": (64, 64, 3, 3)}, lambda t, x, w: t.nn.functional.conv2d(x, w, padding=1),
+         2 * 16 * 64 * 56 * 56 * 64 * 9),
+    Case("conv 1x1 256 to 64, 16x56x56", "O[n,m,p] += X[n,c,p] * W[m,c]", {"X": (16, 256, 3136), "W": (64, 256)},
+         lambda t, x, w: t.nn.functional.conv1d(x, w[:, :, None]), 2 * 16 * 64 * 56 * 56 * 256),
+    Case("depthwise 3x3 16x256x56x56", "O[n,c,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[c,r,s] where h in 0:56, w in 0:56",
+         {"X": (16, 256, 56, 56), "W": (256, 3, 3)},
+         lambda t, x, w: t.nn.functional.conv2d(x, w[:, None], padding=1, groups=256)),
+    Case("max pool 3x3/2 64x64x112", POOL,
+         {"X": (64, 64, 112, 112)}, lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1)),
+    Case("attention 64x1024x64", ATTENTION.format(mask=""), dict.fromkeys("QKV", (64, 1024, 64)),
+         lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0],
+         4 * 64 * 1024 * 1024 * 64),
+    Case("causal attention 64x1024x64", ATTENTION.format(mask=" where j <= i"), dict.fromkeys("QKV", (64, 1024, 64)), _causal,
+         2 * 64 * 1024 * 1024 * 64),
+    Case("a + b*c", "Y[i] = A[i] + B[i]*C[i]", dict.fromkeys("ABC", (BIG,)), lambda t, a, b, c: t.addcmul(a, b, c)),
+    Case("exp", "Y[i] = exp(A[i])", {"A": (BIG,)}, lambda t, a: t.exp(a)),
+    Case("sum", "s += A[i]", {"A": (BIG,)}, lambda t, a: t.sum(a), tolerance=1e-2),
+    Case("row sums 16384x4096", "Y[i] += A[i,j]", {"A": (16384, 4096)}, lambda t, a: t.sum(a, 1)),
+    Case("row sums 128x524288", "Y[i] += A[i,j]", {"A": (128, 524288)}, lambda t, a: t.sum(a, 1), tolerance=1e-3),
+    Case("column sums 16384x4096", "Y[j] += A[i,j]", {"A": (16384, 4096)}, lambda t, a: t.sum(a, 0)),
+    Case("transpose 8192", "Y[i,j] = A[j,i]", {"A": (8192, 8192)}, lambda t, a: a.T.contiguous()),
+    Case("permute 64x512x32x64", "Y[b,h,i,d] = A[b,i,h,d]", {"A": (64, 512, 32, 64)},
+         lambda t, a: a.permute(0, 2, 1, 3).contiguous()),
+    Case("softmax 16384x4096", ROWS, {"A": (16384, 4096)}, lambda t, a: t.softmax(a, 1)),
+    Case("softmax 65536x1000", ROWS, {"A": (65536, 1000)}, lambda t, a: t.softmax(a, 1)),
+    Case("layernorm 65536x768", NORM, {"X": (65536, 768), "G": (768,), "B": (768,)},
+         lambda t, x, g, b: t.nn.functional.layer_norm(x, (768,), g, b)),
+    Case("argmax of rows 16384x4096", "(M[i], Y[i]) argmax= (A[i,j], j)", {"A": (16384, 4096)},
+         lambda t, a: tuple(t.max(a, 1)), tolerance=0),
+    Case("prefix sum 2**26", "S[0] = A[0]\nfor i in 1:67108864 { S[i] = S[i-1] + A[i] }", {"A": (BIG,)},
+         lambda t, a: t.cumsum(a, 0), tolerance=1e-3),
+    Case("prefix sums of rows 4096^2", "S[r,0] = A[r,0]\nfor i in 1:4096 { S[r,i] = S[r,i-1] + A[r,i] }", {"A": (4096, 4096)},
+         lambda t, a: t.cumsum(a, 1), tolerance=1e-3),
+    Case("histogram 2**26 of 256", "H[x[i]] += 1 -> (i64[256] H)", {"x": (BIG,)},
+         lambda t, x: t.bincount(x, minlength=256), 0, 0,
+         {"x": _below(256)}),
+    Case("embedding 2**17 of 50000x256", "Y[i,d] = E[x[i],d]", {"x": (1 << 17,), "E": (50000, 256)}, lambda t, x, e: e[x], 0, 0,
+         {"x": _below(50000)}),
+    Case("stencil of 5 points 8192", "Y[i,j] = 0.25*(A[i,j+1] + A[i+2,j+1] + A[i+1,j] + A[i+1,j+2]) - A[i+1,j+1]",
+         {"A": (8192, 8192)},
+         lambda t, a: 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]) - a[1:-1, 1:-1]),
+)
