@@ -26,7 +26,7 @@ from polytc.rewrite.cpu import (
     widening,
 )
 from polytc.rewrite.cpu.winograd import choice as winograd
-from polytc.rewrite.gpu import launched_parts
+from polytc.rewrite.gpu import launched_parts, unread_elements
 from polytc.rewrite.gpu.division import Divided
 from polytc.rewrite.step import (
     CPU,
@@ -102,6 +102,8 @@ STEPS: tuple[Step, ...] = (
          open_sizes=True),
     Step("dead_initialisation", "temporaries start from a constant only where they are used",
          unconditional(dead_initialisation.narrow), needs=(STRAIGHT,), open_sizes=True),
+    Step("unread_elements", "sums are made only where something reads them", unconditional(unread_elements.narrow),
+         kinds=GPU, needs=(STRAIGHT,), open_sizes=True),
     Step("borders", "subscripts change their piece at the borders only, which are split off", unconditional(borders.split),
          kinds=CPU, open_sizes=True),
     Step("borders", "subscripts change their piece at the borders only, which are split off",

@@ -22,6 +22,12 @@ class Enclosing:
         others = (s for s in (*program.statements, *self.statements) if s.name not in inside)
         return tensor in program.arrays or any(_touches(s, tensor) for s in others) or self._lasts(group, tensor)
 
+    def is_own(self, program: pr.Program, group: Group, tensor: str) -> bool:
+        """Does the group alone write a tensor, of which nobody reads then what its statements leave out?"""
+        inside = {s.name for s in group.statements}
+        others = (s for s in (*program.statements, *self.statements) if s.name not in inside)
+        return tensor not in program.arrays and all(s.target != tensor for s in others) and not self._lasts(group, tensor)
+
     def _lasts(self, group: Group, tensor: str) -> bool:
         """May the group read what an earlier iteration of the loops around wrote? It does not if it begins with setting all
         that it uses of the tensor."""

@@ -1,7 +1,7 @@
 """Reductions with few results: the groups of a GPU divide them, and a second kernel puts the partial results together.
 
     s[0] += x[k]                                        with x[1000000] on gpu
-    ->  s_parts[k_part] += (x[k_at + 3840*k_part] else 0.0) where k_part in 0:261, k_at in 0:3840
+    ->  s_parts[k_part] += (x[k_at + 2304*k_part] else 0.0) where k_part in 0:435, k_at in 0:2304
         s[0] += s_parts[k_part]
 
 Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
@@ -114,7 +114,8 @@ def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
 
 
 def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> Parts | None:
-    """The parts of a reduction that would leave most of the machine idle. open_: the indices of the statement whose extents are
+    """The parts of a reduction that has too few groups: all that the machine runs at once are needed to keep its memory busy,
+    since each item waits for its own loads (Little's law). open_: the indices of the statement whose extents are
     other ones too."""
     if pr.scatters(s):
         found = scattered_parts.choose(program, s, machine)
@@ -126,7 +127,7 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
         return _of_contraction(program, s, reduced, open_, machine)
     walked = fastest_index(program, s, {i: r.extent for i, r in reduced.items()})
     groups = prod(results) if walked in reduced else -(-prod(results) // COLUMNS)
-    count = -(-machine.costs.groups.per_unit * machine.cores // groups)
+    count = -(-machine.costs.launches.items * machine.cores // (MAX_WORK_GROUP * groups))
     if count < 2:
         return None
     elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
@@ -134,8 +135,16 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     wanted = count if any_size else min(count, elements // _piece(groups, machine))
     outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
     index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
-    count = wanted if index.index in open_ else min(wanted, index.extent // 2)
+    count = wanted if index.index in open_ else _equal(min(wanted, index.extent // 2), index.extent)
     return parts(program, s, index.index, count) if count > 1 else None
+
+
+def _equal(count: int, extent: int) -> int:
+    """As many parts, or about as many of which none reads beyond the end and all go whole rounds of a group's items."""
+    def fits(n: int) -> bool:
+        return extent % n == 0 and (extent // n % MAX_WORK_GROUP == 0 or extent // n < MAX_WORK_GROUP)
+    about = range(max(1, count * 3 // 4), count * 5 // 4 + 1)
+    return min(filter(fits, about), key=lambda n: abs(n - count), default=count)
 
 
 def _piece(groups: int, machine: Machine) -> int:

@@ -39,8 +39,8 @@ def fits(s: pr.Statement) -> bool:
     return True
 
 
-def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex]) -> tuple[pr.Expr, ...]:
-    """The conditions under which some element of a tile may meet them, over the outer parts of the cuts."""
+def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex], all_: bool = False) -> tuple[pr.Expr, ...]:
+    """The conditions under which some element of a tile may meet them, or all elements do, over the outer parts of the cuts."""
     ranges = pr.box(r for c in cuts.values() for r, _ in c.inner)
     found: list[pr.Expr] = []
     for c in conditions:
@@ -49,7 +49,7 @@ def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex]) -> tu
         assert isinstance(c, pr.Binary)
         base, rest = substitute_tiled(form, cuts, "base"), substitute_tiled(form, cuts, "rest", constant=False)
         low, high = interval(rest, ranges)
-        extreme = Affine(base.constant + (low if _LEAST[c.op] else high), base.terms)
+        extreme = Affine(base.constant + (low if _LEAST[c.op] != all_ else high), base.terms)
         if extreme.terms:
             found.append(pr.Binary(c.op, expression(extreme), pr.Const(0, I64), BOOL))
     return tuple(found)

@@ -23,6 +23,7 @@ from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
+from polytc.program.sizes import Size
 from polytc.rewrite.gpu import contraction_tiles, tile_conditions, tile_copies
 from polytc.rewrite.gpu.contraction_tiles import Blocking
 from polytc.rewrite.gpu.enclosing import Enclosing
@@ -155,7 +156,8 @@ class TiledContraction:
     def _store(self, s: pr.Statement, position: int, mine: pr.Tensor) -> pr.Statement:
         value = pr.Read(mine.name, self._cell(), mine.dtype)
         cell = tuple(self._moved(e, position) for e in s.subscripts)
-        return self._over_elements(f"{s.name}_store", position, s.target, cell, value)
+        own = self.outside.is_own(self.program, self.group, s.target)
+        return self._over_elements(f"{s.name}_store", position, s.target, cell, value, conditional=not own)
 
     def _pointwise(self, s: pr.Statement, position: int, mine: pr.Tensor, known: Mapping[str, pr.Tensor]) -> pr.Statement:
         def moved(e: pr.Expr) -> pr.Expr:
@@ -167,12 +169,12 @@ class TiledContraction:
         return self._over_elements(s.name, position, mine.name, self._cell(), value, guarded=reads, taken=False)
 
     def _over_elements(self, name: str, position: int, target: str, subscripts: tuple[pr.Expr, ...], value: pr.Expr,
-                       guarded: bool = True, taken: bool = True) -> pr.Statement:
-        """A statement that runs once for each element of the tiles, of those within the result if it is guarded. position: of
-        the statement for whose elements it is."""
+                       guarded: bool = True, taken: bool = True, conditional: bool = True) -> pr.Statement:
+        """A statement that runs once for each element of the tiles, of those within the result if it is guarded, and under its
+        conditions if it is conditional. position: of the statement for whose elements it is."""
         name = self.names.label(name) if taken else name
         ends: list[pr.Bound] = []
-        where = tuple(self._moved(c, position) for c in self._region(position)) if guarded else ()
+        where = tuple(self._moved(c, position) for c in self._region(position)) if guarded and conditional else ()
         partial = bool(where)
         for axis, r in reversed(tuple(enumerate(self.blocking.rows))):
             cut, extent = self.cuts[self.group.rows[r][self.at]], self.group.extents[r]
@@ -205,8 +207,11 @@ class TiledContraction:
     # ---- the contraction and its operands
 
     def _main(self) -> list[pr.Statement]:
-        """The copies of the operands, and the contraction of these copies; in registers twice, where there are tests of single
-        elements: without them where all that an item reads exists, and with them elsewhere."""
+        """The copies of the operands, and the contraction of these copies; twice, where there are tests of single elements:
+        without them in the steps in which a condition holds for all, or all that an item reads from registers exists, and with
+        them elsewhere."""
+        if self.blocking.staged and self._masks():
+            return self._masked()
         whole = self._whole() if not self.blocking.staged else ()
         if not whole:
             return self._steps((), tested=True)
@@ -214,6 +219,33 @@ class TiledContraction:
         inner = self._steps(tuple(tile_conditions.as_bound(c, ranges) for c in whole), tested=False)
         self.cuts |= self._reduction()
         return [*inner, *self._steps((self._rest_of_steps(),), tested=True)]
+
+    def _masked(self) -> list[pr.Statement]:
+        """The steps in which a condition holds for all elements of a group's tile, and those in which it is tested."""
+        ends = self._ends_of_whole()
+        if ends is None:
+            return self._steps((), tested=True)
+        inner = self._steps((ends[0],), tested=True, masked=False)
+        self.cuts |= self._reduction()
+        again = self._ends_of_whole()
+        assert again is not None
+        return [*inner, *self._steps((again[1],), tested=True)]
+
+    def _ends_of_whole(self) -> tuple[pr.Bound, pr.Bound] | None:
+        """The steps of one loop in which a condition holds for all elements, and the others; None where there is more than one
+        condition, or never such a step."""
+        found = tile_conditions.reached(self._masks(), self.cuts, all_=True)
+        outside = pr.box((*self.groups, *self.steps, *self.outside.ranges))
+        steps = {r.index: r for r in self.steps}
+        if len(found) != 1 or not isinstance(found[0], pr.Binary) or not tile_copies.may_hold(found[0], outside):
+            return None
+        bound = tile_conditions.as_bound(found[0], {r.index: r for r in (*self.groups, *self.steps)})
+        r = steps.get(bound.index)
+        if r is None or isinstance(r.extent, Size):
+            return None
+        if bound.lower == pr.Const(r.lower, I64):
+            return bound, pr.Bound(r.index, bound.upper, pr.Const(r.upper, I64))
+        return bound, pr.Bound(r.index, pr.Const(r.lower, I64), bound.lower)
 
     def _rest_of_steps(self) -> pr.Bound:
         """Of the steps with tests: those that are not whole."""
@@ -248,13 +280,18 @@ class TiledContraction:
         """The operands that are copied."""
         return [r for r in dict.fromkeys(e for e in pr.walk(self.main.value) if isinstance(e, pr.Read)) if self._is_shared(r)]
 
-    def _steps(self, bounds: tuple[pr.Bound, ...], tested: bool) -> list[pr.Statement]:
-        """The copies and the contraction of some steps of some groups. tested: elements of operands may not exist."""
+    def _masks(self) -> list[pr.Expr]:
+        """The conditions that tell which terms there are."""
+        return [c for c in self.main.where if c not in self._region(self.at)]
+
+    def _steps(self, bounds: tuple[pr.Bound, ...], tested: bool, masked: bool = True) -> list[pr.Statement]:
+        """The copies and the contraction of some steps of some groups. tested: elements of operands may not exist; masked:
+        terms may not."""
         copies: list[pr.Statement] = []
         value, moved = self.main.value, {i: expression(c.whole) for i, c in self.cuts.items()}
         s = replace(self.main, value=pr.substitute(value, moved))  # first: indices of the copies may have the same names
         inside = tile_conditions.reached(s.where, self.cuts)
-        masks = [c for c in s.where if c not in self._region(self.at)]
+        masks = self._masks() if masked else []
         cut = self._ragged_steps() if tested else []
         factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
         zeros: list[pr.Expr] = []
@@ -279,7 +316,7 @@ class TiledContraction:
         items = [r for r in self.elements if kinds.is_item(r.kind)]
         points = [r for r in self.elements if r not in items]
         ranges = (*self.groups, *self.steps, *items, *self._inner(reduced=True), *points)
-        name = s.name if tested else self.names.label(f"{s.name}_whole")
+        name = s.name if tested and masked else self.names.label(f"{s.name}_whole")
         main = replace(s, name=name, target=self.mine.name, subscripts=self._cell(), value=new, ranges=ranges, where=inside)
         return [*copies, replace(main, bounds=bounds)]
 

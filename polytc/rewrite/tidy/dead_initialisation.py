@@ -12,6 +12,7 @@ A rewrite from Program to Program.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from polytc.program import program as pr
@@ -32,18 +33,23 @@ def _starts(s: pr.Statement) -> bool:
 
 def _narrowed(program: pr.Program, s: pr.Statement) -> pr.Statement:
     """The initialisation with those conditions on its own indices that each other access to the tensor has."""
+    return replace(s, where=common_conditions(program, s, [s]) or ())
+
+
+def common_conditions(program: pr.Program, s: pr.Statement, but: Sequence[pr.Statement]) -> tuple[pr.Expr, ...] | None:
+    """The conditions on elements of a statement's target that all accesses have, but those of some statements, in the
+    statement's indices; None where an access is by more than distinct indices."""
     names = _plain(s.subscripts)
-    assert names is not None
     common: list[pr.Expr] | None = None
     for use in program.statements:
-        for subscripts in _accesses(use, s.target) if use is not s else ():
+        for subscripts in _accesses(use, s.target) if use not in but else ():
             own = _plain(subscripts)
-            if own is None:
-                return s
+            if own is None or names is None:
+                return None
             renamed: dict[str, pr.Expr] = {i: pr.Index(n) for i, n in zip(own, names, strict=True)}
             said = [pr.substitute(c, renamed) for c in use.where if condition_indices(c) <= set(own)]
             common = said if common is None else [c for c in common if c in said]
-    return replace(s, where=tuple(common or ()))
+    return tuple(common or ())
 
 
 def _accesses(s: pr.Statement, tensor: str) -> list[tuple[pr.Expr, ...]]:

@@ -16,12 +16,12 @@ LONGEST = 40
 """Characters of a name that says what it stands for."""
 
 
-def of_block(block: loops.Block, variables: Collection[str], known: Collection[loops.Expr], lanes: Collection[int]
+def of_block(block: loops.Block, variables: intervals.Env, known: Collection[loops.Expr], lanes: Collection[int]
              ) -> dict[int, list[loops.Expr]]:
     """What several statements of a block use, by the number of the first of them, smaller ones first. variables: those that
-    have values there; known: what has been computed before; lanes: the widths of vectors that there are."""
+    have values there, and these; known: what has been computed before; lanes: the widths of vectors that there are."""
     indices = [Counter(_indices(s)) for s in block.stmts]
-    loads = [dict.fromkeys(_loads(s)) for s in block.stmts]
+    loads = [dict.fromkeys(_loads(s, variables)) for s in block.stmts]
     plain = not any(isinstance(x, loops.Barrier) for s in block.stmts for x in traverse.walk_stmt(s))
     stored = {x.buffer for s in block.stmts for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
     first: dict[loops.Expr, int] = {}
@@ -92,13 +92,27 @@ def _is_shift(e: loops.Expr) -> bool:
     return isinstance(e, loops.Binary) and isinstance(e.b, loops.Const) and e.op in ("+", "-")
 
 
-def _loads(s: loops.Stmt) -> Iterator[loops.Load]:
-    """What a store surely loads from memory."""
-    if isinstance(s, loops.Store):
-        for e, conditional in traverse.loads(s.value):
-            gathers = any(isinstance(x, loops.Load) for i in e.indices for x in traverse.walk_expr(i))
-            if not conditional and e.buffer.space != "private" and not gathers:
-                yield e
+def _loads(s: loops.Stmt, variables: intervals.Env, conditional: bool = False) -> Iterator[loops.Load]:
+    """What a store surely loads from memory, and what it or one under a condition may load from local memory: elements that
+    there are in any case."""
+    match s:
+        case loops.If(orelse=None, then=loops.Block(stmts)):
+            for x in stmts:
+                yield from _loads(x, variables, conditional=True)
+        case loops.If(orelse=None):
+            yield from _loads(s.then, variables, conditional=True)
+        case loops.Store():
+            for e, chosen in traverse.loads(s.value):
+                gathers = any(isinstance(x, loops.Load) for i in e.indices for x in traverse.walk_expr(i))
+                may_not = (chosen or conditional) and not (e.buffer.space == "local" and _exists(e, variables))
+                if e.buffer.space != "private" and not gathers and not may_not:
+                    yield e
+
+
+def _exists(e: loops.Load, variables: intervals.Env) -> bool:
+    """Does a load stay in its tensor wherever it is made?"""
+    places = [intervals.interval(i, variables) for i in e.indices]
+    return all(isinstance(n, int) and x.low >= 0 and x.high < n for x, n in zip(places, e.buffer.shape, strict=True))
 
 
 def title(e: loops.Expr, known: Mapping[loops.Expr, str], spell: Callable[[str], str]) -> str:

@@ -12,7 +12,7 @@ from polytc.codegen import loops, ndrange, traverse, vector_lanes
 from polytc.codegen.passes import host_loops, unrolling, work_group_coarsening, work_items
 from polytc.machine import Machine
 from polytc.program.extents import Extent
-from polytc.targets.ctext import unroll_hints
+from polytc.targets.ctext import predicated_updates, unroll_hints
 from polytc.targets.ctext.library import Library, Part, commented
 from polytc.targets.ctext.work_groups import LARGEST_OPEN, GroupWriter
 
@@ -26,7 +26,9 @@ def prepared(module: loops.Module, machine: Machine, lanes: Sequence[int]) -> tu
                    for k, body in zip(module.kernels, straight, strict=True))
     apart = host_loops.split(replace(module, kernels=narrow), host_loops.ANY).kernels
     kernels = tuple(ndrange.prepare(work_items.drop_item_dimensions(work_group_coarsening.coarsen(k, machine))) for k in apart)
-    return tuple(map(unroll_hints.mark_short_loops, kernels)) if machine.kind == "gpu" else kernels
+    if machine.kind != "gpu":
+        return kernels
+    return tuple(unroll_hints.mark_short_loops(predicated_updates.predicate(k)) for k in kernels)
 
 
 def check_group(writer: GroupWriter, machine: Machine) -> None:

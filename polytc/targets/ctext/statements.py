@@ -72,7 +72,8 @@ class Statements(Emitter):
 
     def emit_block(self, s: loops.Block) -> None:
         before = dict(self.expressions.known)
-        made = common_subexpressions.of_block(s, [*self.env, *self.shared, *self.sizes], before, self.expressions.c.lanes)
+        ranges = dict.fromkeys((*self.shared, *self.sizes), intervals.ANYTHING) | self.env
+        made = common_subexpressions.of_block(s, ranges, before, self.expressions.c.lanes)
         for k, part in enumerate(s.stmts):
             # declarations of one part must not be seen by the next
             if self.declares(part) and len(s.stmts) > 1:

@@ -22,7 +22,7 @@ from polytc.codegen.passes import (
 from polytc.codegen.verify import verify
 from polytc.machine import AVX2, AVX512, GENERIC_GPU, Machine
 from polytc.program.scalars import named
-from polytc.targets.ctext import unroll_hints
+from polytc.targets.ctext import predicated_updates, unroll_hints
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_text import statements
 from tests.sketches import INPUT, Sketch, arrows, sketches
@@ -56,10 +56,12 @@ RUN |= {
     f"{ROOM}.work_group_coarsening": lambda m, machine: each(lambda k: work_group_coarsening.coarsen(k, machine))(m, machine),
     f"{ROOM}.tile_promotion": RUN[f"{ROOM}.scalar_replacement"],
     unroll_hints.__name__: each(unroll_hints.mark_short_loops),
+    predicated_updates.__name__: each(predicated_updates.predicate),
     f"{ROOM}.loop_versioning.rectangular_nest": each(lambda k: replace(k, body=squared(k.body, {}))),
 }
 """By the module or function in whose docstring a sketch stands: a pass of the list, a part of one, or one of a target's own."""
-SKETCHES = [*sketches(polytc.codegen.passes), *sketches(double_buffers), *sketches(unroll_hints)]
+SKETCHES = [*sketches(polytc.codegen.passes), *sketches(double_buffers), *sketches(unroll_hints),
+            *sketches(predicated_updates)]
 
 
 def buffers(sketch: Sketch) -> tuple[dict[str, L.Buffer], set[str]]:
