@@ -56,7 +56,7 @@ class CudaDevice:
 
     def enqueue(self, executable: Any, memory: Mapping[str, Any]) -> None:
         """Enqueue a program's kernels."""
-        executable.enqueue(0, memory)
+        executable.enqueue(executable.session.stream, memory)
 
     def seconds(self, some: Callable[[], object]) -> float:
         """Of the device, for what a function enqueues."""

@@ -32,6 +32,7 @@ from polytc.arguments import (
     usage,
     with_options,
 )
+from polytc.codegen.target import Timed
 from polytc.converted import Converted, convert, run
 from polytc.native import forks
 from polytc.native.threads import default_threads
@@ -191,17 +192,20 @@ class Op(Shown):
         return self._specialise(tuple(key), fitting, types, numbers)
 
     def enqueue(self, queue: Any, *args: Any, out: Any = None, wait_for: Sequence[Any] = (), **named: Any) -> Any:
-        """Enqueue a run on a queue of pyopencl and return its event at once. Nothing is copied and nothing waited for.
+        """Enqueue a run on a queue of pyopencl, or a stream of CUDA, and return at once. Nothing is copied or waited for.
 
             event = op.enqueue(queue, A, B, out=C, wait_for=[copied])
+            op.enqueue(torch.cuda.current_stream(), A, B, out=C)                 # compiled with target="cuda"
 
-        args, named: inputs, as pyopencl arrays, or buffers where compile() was told their shapes. out: arrays or buffers for
-        the outputs, as in a call; what is written in place may be left out. The event is complete when the run is; temporaries
-        are shared, so that runs on several queues must wait for each other. Raises ArgumentError E401, E402, E407, E408.
+        args, named: inputs, as pyopencl arrays, or buffers where compile() was told their shapes; as tensors of torch on
+        'cuda', arrays of cupy and the like. out: arrays for the outputs, as in a call; what is written in place may be left
+        out. The event of pyopencl is complete when the run is; temporaries are shared, so that runs on several queues must
+        wait for each other. Raises ArgumentError E401, E402, E407, E408.
         """
-        from polytc import enqueued, loading
+        from polytc import loading
+        from polytc.enqueued import Enqueued, queue_of
 
-        enqueued.check_queue(queue)
+        on = queue_of(self.target, queue)
         found = in_order(self.name, self.inputs, args, named, self.text, self._entry, self._defaults)
         given = dict(zip(self.inputs, found, strict=True))
         if self._numbers:
@@ -210,26 +214,24 @@ class Op(Shown):
         f32, types = DTYPES["f32"], {}
         for n, a in given.items():
             known = (self._shapes[n], self._dtypes.get(n, f32)) if n in self._shapes else None
-            types[n] = enqueued.type_of(n, a, known)
-        key = (queue.context.int_ptr, queue.device.int_ptr, *types.values())
+            types[n] = on.type_of(n, a, known)
+        key = (*on.key, *types.values())
         with self._lock:
-            made = self._queued.get(key) or self._queued.put(key, enqueued.load(
-                self.program({n: s for n, (s, _) in types.items()}, {n: t for n, (_, t) in types.items()}), queue,
+            made = self._queued.get(key) or self._queued.put(key, Enqueued.load(
+                self.program({n: s for n, (s, _) in types.items()}, {n: t for n, (_, t) in types.items()}), on,
                 lambda machine: loading.request(self._schedule, machine)))
         results = given_outputs(out, self.outputs) if out is not None else ()
-        return made(queue, given, dict(zip(self.outputs, results)), wait_for)
+        return made(on, given, dict(zip(self.outputs, results)), wait_for)
 
     def profile(self, *args: Any, **named: Any) -> list[tuple[str, float]]:
-        """Run once on numpy arrays; each kernel's name and its seconds on the device, in order. Only for OpenCL: E412 else."""
-        from polytc.targets.opencl.executable import OpenCLExecutable
-
+        """Run once on numpy arrays; each kernel's name and its seconds on the device, in order. E412 where none is."""
         given = in_order(self.name, self.inputs, args, named, self.text, self._entry, self._defaults)
         arrays = [as_input(n, a) for n, a in zip(self.inputs, given, strict=True)]
         found = self.specialise({n: a.shape for n, a in zip(self.inputs, arrays)},
                                 {n: dtype_of(n, a.dtype) for n, a in zip(self.inputs, arrays)})
-        if not isinstance(found.executable, OpenCLExecutable) or found.program is None or found.program.inouts:
-            raise argument_error("E412", f"{self!r} has no kernels that a device times", "profile() is for target='opencl', "
-                                 "fixed sizes and programs that write nothing in place")
+        if not isinstance(found.executable, Timed) or found.program is None or found.program.inouts:
+            raise argument_error("E412", f"{self!r} has no kernels that a device times", "profile() is for target='opencl' and "
+                                 "'cuda', fixed sizes and programs that write nothing in place")
         results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
         by_name = dict(zip(self.inputs, arrays))
         return found.executable.timed([*(by_name[n] for n in found.order), *results])

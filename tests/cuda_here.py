@@ -81,6 +81,8 @@ static void polytc_call_{name}(void *given)
     (void)p;
     {name}({given});
 }}
+extern "C" const int polytc_arguments_{name};
+const int polytc_arguments_{name} = {len(types)};
 extern "C" int polytc_launch_{name}(const unsigned *grid, const unsigned *block, void **p);
 extern "C" int polytc_launch_{name}(const unsigned *grid, const unsigned *block, void **p)
 {{

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -111,6 +112,15 @@ class FastPath(Protocol):
         ...
 
 
+@runtime_checkable
+class Timed(Protocol):
+    """An executable of a device that has a clock."""
+
+    def timed(self, buffers: Sequence[np.ndarray]) -> list[tuple[str, float]]:
+        """`run`; each kernel's name and its seconds on the device, in order."""
+        ...
+
+
 class Bound(Protocol):
     """Code fixed to arrays. Not to be called, or moved, by two threads at once."""
 
@@ -144,17 +154,106 @@ class Native(Protocol):
         ...
 
 
+class DeviceSession(Protocol):
+    """A device in use, and its queue."""
+
+    @property
+    def lock(self) -> AbstractContextManager[None]:
+        """Who holds it may enqueue."""
+        ...
+
+    def finish(self) -> None:
+        """Wait for all that was enqueued."""
+        ...
+
+    def replay(self) -> Callable[[Sequence[Any]], None]:
+        """A function that enqueues the kernels of prepared executables, one after another; often the same ones."""
+        ...
+
+
+class Prepared(Protocol):
+    """Kernels whose arguments are set."""
+
+    def move(self, name: str, buffer: Any) -> None:
+        """Use another buffer for an argument."""
+        ...
+
+
+class DeviceExecutable(Protocol):
+    """Loaded code of a device, whose memory holds what it hands on. The session's lock is held where buffers are given."""
+
+    binary: Binary
+
+    @property
+    def session(self) -> DeviceSession:
+        """The device in use."""
+        ...
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        """See Executable."""
+        ...
+
+    def prepared(self, memory: Mapping[str, Any]) -> Prepared:
+        """Its kernels on these buffers, one for each of binary.args by name, until others are given."""
+        ...
+
+    def shared(self, array: np.ndarray) -> Any:
+        """The array's own memory as a buffer, where the device can use it; else None."""
+        ...
+
+    def made(self, array: np.ndarray, read: bool) -> Any:
+        """A buffer for an array, which stays; with its contents, if it is read. It has a `size` in bytes."""
+        ...
+
+    def upload(self, array: np.ndarray, buffer: Any) -> None:
+        """Copy an array, which may change when this returns, to a buffer."""
+        ...
+
+    def to_host(self, array: np.ndarray, buffer: Any) -> None:
+        """Make an array have the buffer's contents, when the session has finished at the latest."""
+        ...
+
+    def reporting(self) -> AbstractContextManager[None]:
+        """Where errors of the driver are raised as TargetError."""
+        ...
+
+
 @runtime_checkable
 class Queued(Protocol):
     """A Bound of a device, which runs in a queue: what one writes there the next can read (see runtime/device_chains.py).
 
-    session: the same for those of one queue.
+    session: the same for those of one queue. buffers: the arrays that it is bound to; moved: positions of those that others
+    took the place of.
     """
 
+    executable: DeviceExecutable
+    buffers: list[np.ndarray]
+    moved: set[int]
+
     @property
-    def session(self) -> object:
+    def session(self) -> DeviceSession:
         """The device and its queue."""
         ...
+
+
+class BoundQueued:
+    """The code of a device on arrays, which it keeps alive."""
+
+    def __init__(self, executable: DeviceExecutable, buffers: Sequence[np.ndarray]) -> None:
+        self.executable, self.buffers, self.moved = executable, list(buffers), set[int]()
+
+    def __call__(self) -> None:
+        self.executable.run(self.buffers)
+
+    @property
+    def session(self) -> DeviceSession:
+        """See Queued."""
+        return self.executable.session
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """Use another array."""
+        self.buffers[position] = array
+        self.moved.add(position)
 
 
 @runtime_checkable

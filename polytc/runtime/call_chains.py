@@ -14,7 +14,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from polytc.native.chain_walk import FIELDS
 from polytc.native.linking import Code, scalar_code
 from polytc.runtime import packages
 from polytc.targets.llvm.executable import aligned
-
-if TYPE_CHECKING:
-    from polytc.targets.opencl.executable import BoundOpenCL
 
 _WALK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -200,7 +197,7 @@ def _device_walk(steps: Sequence[Queued]) -> _Timed:
     """Steps of one queue as one call."""
     from polytc.runtime.device_chains import DeviceWalk  # what runs on processors needs nothing of OpenCL
 
-    return DeviceWalk(cast("Sequence[BoundOpenCL]", steps))
+    return DeviceWalk(steps)
 
 
 def queued(step: Bound) -> Queued | None:

@@ -1,4 +1,4 @@
-"""Bound OpenCL code in a row: what one step writes stays on the device for the next.
+"""Bound code of a device in a row: what one step writes stays on the device for the next.
 
     inputs -> device;  step, step, step, ... on device buffers, in one queue;  outputs -> host
 
@@ -10,56 +10,55 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from polytc.targets.opencl.driver import devices
-from polytc.targets.opencl.executable import BoundOpenCL, Prepared
+from polytc.codegen.target import Prepared, Queued
 
 
 class DeviceWalk:
     """Steps of one device as one call. Not to be run by two threads at once."""
 
-    def __init__(self, steps: Sequence[BoundOpenCL]) -> None:
+    def __init__(self, steps: Sequence[Queued]) -> None:
         self._steps = tuple(steps)
         self._kept: dict[tuple[int, int], Any] = {}
         self._outer: list[Any] = []
         self._prepared: list[Prepared | None] = [None] * len(self._steps)
+        self._replay = self._steps[0].session.replay()
 
     def __call__(self) -> None:
         """Run all steps and wait for them."""
-        self._run(lambda: None)
+        self._run()
 
     def timed(self) -> list[tuple[int, int]]:
         """Run them one by one; the nanoseconds (of time.monotonic_ns) at which each began and ended."""
-        queue, stamps = self._steps[0].executable.session.queue, list[int]()
+        session, stamps = self._steps[0].session, list[int]()
 
         def stamp() -> None:
-            queue.finish()
+            session.finish()
             stamps.append(time.monotonic_ns())
         self._run(stamp)
         return list(itertools.pairwise(stamps))
 
-    def _run(self, between: Any) -> None:
+    def _run(self, between: Callable[[], None] | None = None) -> None:
         """between: called before the first step and after each."""
         first = self._steps[0].executable
         outer: dict[tuple[int, int], tuple[np.ndarray, Any]] = {}
         written: dict[tuple[int, int], None] = {}
-        queue = first.session.queue
-        try:
-            with first.session.lock:
-                prepared = [self._ready(number, outer, written) for number in range(len(self._steps))]
+        with first.reporting(), first.session.lock:
+            prepared = [self._ready(number, outer, written) for number in range(len(self._steps))]
+            if between is None:
+                self._replay(prepared)
+            else:
                 between()
                 for step in prepared:
-                    step.enqueue(queue)
+                    self._replay([step])
                     between()
-                for key in written:
-                    first.to_host(*outer[key])
-                queue.finish()
-        except devices.pyopencl().Error as e:
-            raise first.failure(e) from e
+            for key in written:
+                first.to_host(*outer[key])
+            first.session.finish()
 
     def _ready(self, number: int, outer: dict[tuple[int, int], tuple[np.ndarray, Any]], written: dict[tuple[int, int], None]
                ) -> Prepared:
@@ -85,14 +84,14 @@ class DeviceWalk:
                 prepared.move(name, buffer)
         return prepared
 
-    def _own(self, step: BoundOpenCL, array: np.ndarray, read: bool) -> Any:
+    def _own(self, step: Queued, array: np.ndarray, read: bool) -> Any:
         """The buffer of an array that is the chain's own."""
         key = array.ctypes.data, array.nbytes
         if key not in self._kept:
             self._kept[key] = step.executable.made(array, read=read)
         return self._kept[key]
 
-    def _lent(self, number: int, step: BoundOpenCL, array: np.ndarray, read: bool) -> Any:
+    def _lent(self, number: int, step: Queued, array: np.ndarray, read: bool) -> Any:
         """A buffer for the caller's array: its own memory, or memory that the next run uses again."""
         shared = step.executable.shared(array)
         if shared is not None:

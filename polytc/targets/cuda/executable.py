@@ -1,57 +1,49 @@
-"""CUDA C, compiled for a device, callable on arrays of the host."""
+"""CUDA C, compiled for a device, callable on arrays of the host and of the device."""
 
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import prod
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 
 from polytc.codegen import launch_order, size_names
 from polytc.codegen.buffers import Buffer
-from polytc.codegen.target import Binary, Bound, BoundRun, Launch
+from polytc.codegen.target import Binary, Bound, BoundQueued, Launch
 from polytc.program import extents
 from polytc.program import sizes as formulas
 from polytc.targets.cuda import nvrtc
 from polytc.targets.cuda.devices import Device, call
-
-_LOCK = threading.RLock()
-"""Runs follow one another: they are all on the default stream of one context."""
+from polytc.targets.cuda.session import Memory, Session, session
 
 
 class CudaExecutable:
-    """Kernels of one module on a device."""
+    """Kernels of one module on a device. Several Python threads may call it; their runs follow one another."""
 
     def __init__(self, binary: Binary, device: Device, numbers: Mapping[str, int] | None = None) -> None:
         """numbers: values of the sizes that are not fixed, by all their names, see `Open`. Raises TargetError E524 to E526."""
         self.binary, self._numbers = binary, dict(numbers or {})
-        self._driver = driver = nvrtc.bindings("driver")
         code = _code(binary, device)
-        with _LOCK:
-            self._context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(device.number))))
-            call(driver.cuCtxSetCurrent(self._context))
-            self._module = call(driver.cuModuleLoadData(code))
-            self._launches = [self._prepared(x) for x in binary.launches]
-            self._scratch: dict[str, Any] = {}
-            self._copies: dict[str, Any] = {}
-            weakref.finalize(self, _release, driver, self._context, self._module, (self._scratch, self._copies))
-            self._allocate(binary.scratch, self._scratch)
+        self._session = on = session(device.number)
+        with on.lock:
+            on.enter()
+            self._module = call(on.driver.cuModuleLoadData(code))
+            weakref.finalize(self, _unload, on, self._module)
+            self.launches = [self._launched(x) for x in binary.launches]
+            self._scratch = {b.name: Memory(on, self.size(b)) for b in binary.scratch}
+        self._copies: dict[str, Memory] = {}
+        self._own = Prepared(self, {})
 
-    def _prepared(self, launch: Launch) -> _Prepared:
+    def _launched(self, launch: Launch) -> Launched:
         block = (*launch.local_size, 1, 1)[:3]
         total = (*(extents.at(n, self._numbers) for n in launch.global_size), 1, 1)[:3]
         grid = tuple(max(0, n) // k for n, k in zip(total, block, strict=True))
-        return _Prepared(call(self._driver.cuModuleGetFunction(self._module, launch.entry.encode())), launch, grid, block)
-
-    def _allocate(self, some: Sequence[Buffer], into: dict[str, Any]) -> None:
-        for b in some:
-            if b.name not in into:
-                into[b.name] = call(self._driver.cuMemAlloc(max(1, self.size(b))))
+        kernel = call(self._session.driver.cuModuleGetFunction(self._module, launch.entry.encode()))
+        return Launched(kernel, launch, grid, block)
 
     def size(self, b: Buffer) -> int:
         """Bytes of an argument."""
@@ -60,22 +52,22 @@ class CudaExecutable:
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Run on arrays of the host that match binary.args: C-contiguous, right types and sizes. They are copied to the device,
         and outputs back; elements of these that no statement writes keep the caller's values."""
-        with self._on_copies(buffers) as memory:
-            self._enqueue(0, memory, lambda name: None)
+        with self._on_copies(buffers):
+            self._own.enqueue(self._session.stream)
 
     def timed(self, buffers: Sequence[np.ndarray]) -> list[tuple[str, float]]:
-        """Run on arrays as `run` does; each kernel's name and its seconds by events before and after it, which see some
+        """Run on arrays as `run` does; each kernel's name and its seconds, by events before and after it, which see some
         microseconds of the launch, too."""
-        driver, events = self._driver, list[tuple[str, Any]]()
+        driver, stream, events = self._session.driver, self._session.stream, list[tuple[str, Any]]()
 
         def stamp(name: str) -> None:
             events.append((name, call(driver.cuEventCreate(0))))
-            call(driver.cuEventRecord(events[-1][1], 0))
-        with self._on_copies(buffers) as memory:
+            call(driver.cuEventRecord(events[-1][1], stream))
+        with self._on_copies(buffers):
             stamp("")
-            self._enqueue(0, memory, stamp)
-            call(driver.cuCtxSynchronize())
-            spent = {x.launch.entry: 0.0 for x in self._launches}
+            self._own.enqueue(stream, stamp)
+            self._session.finish()
+            spent = {x.launch.entry: 0.0 for x in self.launches}
             for (_, before), (name, after) in itertools.pairwise(events):
                 spent[name] += call(driver.cuEventElapsedTime(before, after)) * 1e-3
             for _, e in events:
@@ -83,69 +75,125 @@ class CudaExecutable:
         return list(spent.items())
 
     @contextmanager
-    def _on_copies(self, buffers: Sequence[np.ndarray]) -> Iterator[dict[str, Any]]:
+    def _on_copies(self, buffers: Sequence[np.ndarray]) -> Iterator[None]:
         """Memory of the device with the contents of the arrays, and theirs from it afterwards."""
-        driver = self._driver
-        named = list(zip((b.name for b in self.binary.args), buffers, strict=True))
-        with _LOCK:
-            call(driver.cuCtxSetCurrent(self._context))
-            self._allocate(self.binary.args, self._copies)
-            for name, array in named:
-                if array.nbytes:
-                    call(driver.cuMemcpyHtoD(self._copies[name], array.ctypes.data, array.nbytes))
-            yield self._copies
-            for name, array in named:
-                if name in self.binary.outputs and array.nbytes:
-                    call(driver.cuMemcpyDtoH(array.ctypes.data, self._copies[name], array.nbytes))
-            call(driver.cuCtxSynchronize())
+        on = self._session
+        with on.lock:
+            on.enter()
+            for b, array in zip(self.binary.args, buffers, strict=True):
+                if b.name not in self._copies:
+                    self._copies[b.name] = Memory(on, self.size(b))
+                    self._own.move(b.name, self._copies[b.name])
+                on.upload(array, int(self._copies[b.name]))
+            yield
+            on.finish()
+            for b, array in zip(self.binary.args, buffers, strict=True):
+                if b.name in self.binary.outputs:
+                    on.download(array, int(self._copies[b.name]))
 
-    def enqueue(self, stream: int, memory: Mapping[str, int]) -> None:
+    def enqueue(self, stream: int, memory: Mapping[str, SupportsInt]) -> None:
         """Enqueue the kernels on a stream of the device's primary context, on addresses of the device, one for each of
         binary.args by name. Nothing is copied or waited for."""
-        with _LOCK:
-            call(self._driver.cuCtxSetCurrent(self._context))
-            self._enqueue(stream, memory, lambda name: None)
-
-    def _enqueue(self, stream: int, memory: Mapping[str, Any], after: Callable[[str], None]) -> None:
-        """after: called with the name of each kernel when it has been launched."""
-        known = {n: int(v) for n, v in {**self._scratch, **memory, **self._numbers}.items()}
-        for x in self._launches:
-            x.set(known)
-        for made in launch_order.in_order(self.binary.launches, self._numbers):
-            prepared = self._launches[made.number]
-            prepared.set(made.values)
-            if 0 not in prepared.grid:
-                call(self._driver.cuLaunchKernel(prepared.kernel, *prepared.grid, *prepared.block, 0, stream,
-                                                 prepared.places.ctypes.data, 0))
-                after(prepared.launch.entry)
+        with self._session.lock:
+            self._session.enter()
+            Prepared(self, memory).enqueue(stream)
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays, which it keeps alive."""
-        return BoundRun(self.run, buffers)
+        return BoundQueued(self, buffers)
+
+    # ---- memory of the device, for runs of several executables (see codegen.target.Queued)
+
+    @property
+    def session(self) -> Session:
+        """The device in use."""
+        return self._session
+
+    @property
+    def scratch(self) -> Mapping[str, Memory]:
+        """Memory between the kernels, by name."""
+        return self._scratch
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Values of the sizes that are not fixed."""
+        return self._numbers
+
+    def prepared(self, memory: Mapping[str, SupportsInt]) -> Prepared:
+        """Kernels on these addresses until others are given."""
+        return Prepared(self, memory)
+
+    def shared(self, array: np.ndarray) -> None:
+        """The host's memory is not the device's."""
+
+    def made(self, array: np.ndarray, read: bool) -> Memory:
+        """Memory of the device for an array; with its contents, if it is read."""
+        found = Memory(self._session, array.nbytes)
+        if read:
+            self.upload(array, found)
+        return found
+
+    def upload(self, array: np.ndarray, buffer: SupportsInt) -> None:
+        """Copy an array, which may change when this returns."""
+        self._session.upload(array, int(buffer))
+
+    def to_host(self, array: np.ndarray, buffer: SupportsInt) -> None:
+        """Copy what has been computed to an array."""
+        self._session.download(array, int(buffer))
+
+    def reporting(self) -> nullcontext[None]:
+        """Where the driver's errors become ours: each call has told of its own."""
+        return nullcontext()
 
 
-class _Prepared:
-    """A launch with its arguments: addresses and 32-bit numbers, each in 64 bits of `values`, and where these lie."""
+class Launched:
+    """A kernel, and how it is launched."""
 
     def __init__(self, kernel: Any, launch: Launch, grid: Sequence[int], block: Sequence[int]) -> None:
         self.kernel, self.launch, self.grid, self.block = kernel, launch, tuple(grid), tuple(block)
-        self._values = np.zeros(len(launch.args), np.uint64)
-        self.places = self._values.ctypes.data + 8 * np.arange(len(launch.args), dtype=np.uint64)
 
-    def set(self, values: Mapping[str, int]) -> None:
-        """Give the arguments of these names their values."""
-        for n, name in enumerate(self.launch.args):
+
+class Prepared:
+    """The kernels of an executable with arguments that stay set: addresses and 32-bit numbers, each in 64 bits."""
+
+    def __init__(self, executable: CudaExecutable, memory: Mapping[str, SupportsInt]) -> None:
+        self._executable, self.version = executable, 0
+        self._values = [np.zeros(len(x.launch.args), np.uint64) for x in executable.launches]
+        self._places = [v.ctypes.data + 8 * np.arange(len(v), dtype=np.uint64) for v in self._values]
+        self._memory: dict[str, SupportsInt] = {**executable.scratch, **executable.numbers, **memory}
+        for n in range(len(self._values)):
+            self._set(n, self._memory)
+
+    def _set(self, number: int, values: Mapping[str, SupportsInt]) -> None:
+        for n, name in enumerate(self._executable.launches[number].launch.args):
             if name in values:
-                self._values[n] = values[name] & (1 << 64) - 1
+                self._values[number][n] = int(values[name]) & (1 << 64) - 1
+
+    def move(self, name: str, buffer: SupportsInt) -> None:
+        """Use another address for an argument."""
+        before = self._memory.get(name)
+        self._memory[name] = buffer
+        if before is None or int(before) != int(buffer):
+            self.version += 1
+            for n in range(len(self._values)):
+                self._set(n, {name: buffer})
+
+    def enqueue(self, stream: int, after: Callable[[str], None] = lambda name: None) -> None:
+        """Launch them; the session's lock is held. after: called with the name of each kernel when it has been launched."""
+        e = self._executable
+        driver = e.session.driver
+        for made in launch_order.in_order(e.binary.launches, e.numbers):
+            x, places = e.launches[made.number], self._places[made.number].ctypes.data
+            self._set(made.number, made.values)
+            if 0 not in x.grid:
+                call(driver.cuLaunchKernel(x.kernel, *x.grid, *x.block, 0, stream, places, 0))
+                after(x.launch.entry)
 
 
-def _release(driver: Any, context: Any, module: Any, memory: Sequence[Mapping[str, Any]]) -> None:
-    """Give the memory back, and the code."""
-    with _LOCK:
-        driver.cuCtxSetCurrent(context)
-        for pointer in (p for some in memory for p in some.values()):
-            driver.cuMemFree(pointer)
-        driver.cuModuleUnload(module)
+def _unload(on: Session, module: Any) -> None:
+    with on.lock:
+        on.driver.cuCtxSetCurrent(on.context)
+        on.driver.cuModuleUnload(module)
 
 
 class Open:

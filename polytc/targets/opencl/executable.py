@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from polytc import errors
 from polytc.codegen import launch_order, size_names
 from polytc.codegen.loops import Buffer
-from polytc.codegen.target import Binary, Bound, BoundRun, Launch, Types
+from polytc.codegen.target import Binary, Bound, BoundQueued, BoundRun, Launch, Types
 from polytc.machine import ALIGNMENT
 from polytc.native import call_arguments
 from polytc.program import extents
@@ -185,7 +186,7 @@ class OpenCLExecutable:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays, which it keeps alive."""
-        return BoundOpenCL(self, buffers)
+        return BoundQueued(self, buffers)
 
     # ---- memory of the device, for runs of several executables (see runtime/device_chains.py)
 
@@ -216,6 +217,14 @@ class OpenCLExecutable:
     def to_host(self, array: np.ndarray, buffer: Any) -> None:
         """Enqueue what makes an array have the buffer's contents. The session's lock is held."""
         self._to_host(array, buffer)
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Where errors of the driver are raised as TargetError."""
+        try:
+            yield
+        except devices.pyopencl().Error as e:
+            raise self.failure(e) from e
 
     def _allocate(self, size: int) -> Any:
         cl = devices.pyopencl()
@@ -284,26 +293,6 @@ class Prepared:
                 cl.enqueue_nd_range_kernel(queue, kernel, x.global_size, x.local_size)
         except cl.Error as e:
             raise self._executable.failure(e) from e
-
-
-class BoundOpenCL:
-    """An executable on arrays, which keeps them alive. buffers: the arrays; moved: positions of those that were moved."""
-
-    def __init__(self, executable: OpenCLExecutable, buffers: Sequence[np.ndarray]) -> None:
-        self.executable, self.buffers, self.moved = executable, list(buffers), set[int]()
-
-    def __call__(self) -> None:
-        self.executable.run(self.buffers)
-
-    @property
-    def session(self) -> Session:
-        """See codegen.target.Queued."""
-        return self.executable.session
-
-    def move(self, position: int, array: np.ndarray) -> None:
-        """Use another array."""
-        self.buffers[position] = array
-        self.moved.add(position)
 
 
 class Open:

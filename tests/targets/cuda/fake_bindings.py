@@ -28,7 +28,9 @@ class FakeDriver:
     def __init__(self, devices: int = 1, limit: int = 1 << 30) -> None:
         self.devices, self.limit = devices, limit
         self.memory: dict[int, np.ndarray] = {}
-        self.events = 0
+        self.events = self.graphs = 0
+        self.recorded: list[Any] | None = None
+        self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL="thread")
         names = {f"CU_DEVICE_ATTRIBUTE_{n}": n for n in ATTRIBUTES}
         self.CUdevice_attribute = SimpleNamespace(**names)
 
@@ -67,9 +69,11 @@ class FakeDriver:
 
     def cuModuleGetFunction(self, module: Any, name: bytes) -> tuple[int, Any]:
         try:
-            return 0, module[f"polytc_launch_{name.decode()}"]
+            kernel = module[f"polytc_launch_{name.decode()}"]
         except AttributeError:
             return 500, None
+        kernel.arguments = ctypes.c_int.in_dll(module, f"polytc_arguments_{name.decode()}").value
+        return 0, kernel
 
     def cuMemAlloc(self, size: int) -> tuple[int, int]:
         assert size > 0
@@ -97,6 +101,37 @@ class FakeDriver:
     def cuMemcpyDtoH(self, host: int, place: int, size: int) -> tuple[int]:
         assert place in self.memory
         ctypes.memmove(host, place, size)
+        return (0,)
+
+    def cuStreamCreate(self, flags: int) -> tuple[int, int]:
+        return 0, 7
+
+    def cuStreamSynchronize(self, stream: int) -> tuple[int]:
+        return (0 if stream == 7 else 400,)
+
+    def cuStreamBeginCapture(self, stream: int, mode: str) -> tuple[int]:
+        self.recorded = []
+        return (0,)
+
+    def cuStreamEndCapture(self, stream: int) -> tuple[int, list[Any]]:
+        graph, self.recorded = self.recorded or [], None
+        return 0, graph
+
+    def cuGraphInstantiate(self, graph: list[Any], flags: int) -> tuple[int, list[Any]]:
+        self.graphs += 1
+        return 0, list(graph)
+
+    def cuGraphLaunch(self, graph: list[Any], stream: int) -> tuple[int]:
+        for kernel, grid, block, values in graph:
+            places = np.array([v.ctypes.data for v in values], np.uint64)
+            kernel(grid, block, ctypes.c_void_p(places.ctypes.data))
+        return (0,)
+
+    def cuGraphDestroy(self, graph: list[Any]) -> tuple[int]:
+        return (0,)
+
+    def cuGraphExecDestroy(self, graph: list[Any]) -> tuple[int]:
+        self.graphs -= 1
         return (0,)
 
     def cuMemcpyDtoDAsync(self, to: int, place: int, size: int, stream: int) -> tuple[int]:
@@ -129,7 +164,14 @@ class FakeDriver:
     def cuLaunchKernel(self, kernel: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
                        parameters: int, extra: int) -> tuple[int]:
         triple = ctypes.c_uint * 3
-        return (719 if kernel(triple(gx, gy, gz), triple(bx, by, bz), ctypes.c_void_p(parameters)) else 0,)
+        grid, block = triple(gx, gy, gz), triple(bx, by, bz)
+        if self.recorded is not None:  # the arguments are copied, each of 64 bits: there is no type to see
+            count = kernel.arguments
+            places = np.ctypeslib.as_array((ctypes.c_uint64 * count).from_address(parameters))
+            values = [np.array([ctypes.c_uint64.from_address(int(p)).value]) for p in places]
+            self.recorded.append((kernel, grid, block, values))
+            return (0,)
+        return (719 if kernel(grid, block, ctypes.c_void_p(parameters)) else 0,)
 
 
 class FakeNvrtc:

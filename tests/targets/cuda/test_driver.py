@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import polytc
 from polytc.errors import TargetError
-from polytc.targets.cuda import devices, nvrtc
+from polytc.targets.cuda import devices, nvrtc, session
 from polytc.targets.cuda.target import CudaTarget
 from polytc.testing.cases import CASES, Case
 from polytc.testing.suite import TOLERANCE
 from tests.cuda_here import COMPILER
+from tests.graph.small_models import model_of
 from tests.targets.cuda.fake_bindings import FakeDriver, FakeNvrtc
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
@@ -24,6 +26,7 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ co
 
 def forget() -> None:
     devices.choose.cache_clear()
+    session.session.cache_clear()
     nvrtc._nvrtc.cache_clear()
 
 
@@ -123,3 +126,50 @@ def test_what_the_driver_refuses_is_told(fakes: dict[str, Any]) -> None:
     with pytest.raises(TargetError, match="driver says 2") as refusal:
         polytc.run("C[i] = A[i] + 1", A=np.ones(5000, np.float32), target=CudaTarget())
     assert refusal.value.code == "E526"
+
+
+N = helper.make_node
+
+
+@needs_compiler
+def test_values_of_a_model_stay_on_the_device(fakes: dict[str, Any]) -> None:
+    """Weights go there once; from the third run on launches are one graph, until other arrays are used."""
+    r = np.random.default_rng(3)
+    weights = {"w": r.standard_normal((12, 20)).astype(np.float32), "v": r.standard_normal((20, 5)).astype(np.float32)}
+    nodes = [N("MatMul", ["x", "w"], ["a"]), N("Softmax", ["a"], ["b"], axis=-1), N("MatMul", ["b", "v"], ["c"]),
+             N("Add", ["c", "z"], ["d"]), N("Softmax", ["d"], ["y"], axis=0)]
+    graph = polytc.load_onnx(model_of(nodes, {"x": (np.float32, [7, 12]), "z": (np.float32, [7, 5])}, ["y", "c"], weights))
+    driver = fakes["driver"]
+    copied, launched = list[int](), list[int]()
+    copy, launch = driver.cuMemcpyHtoD, driver.cuLaunchKernel
+    driver.cuMemcpyHtoD = lambda *a: copied.append(a[2]) or copy(*a)
+    driver.cuLaunchKernel = lambda *a: launched.append(a[7]) or launch(*a)
+    model = graph.compile(target=CudaTarget())
+    for run in range(4):
+        x, z = (r.standard_normal(s).astype(np.float32) for s in ((7, 12), (7, 5)))
+        copied.clear()
+        launched.clear()
+        found = model.run(None, {"x": x, "z": z})
+        a = np.exp(x.astype(np.float64) @ weights["w"])
+        c = a / a.sum(1, keepdims=True) @ weights["v"]
+        y = np.exp(c + z)
+        for got, wanted in zip(found, (y / y.sum(0), c), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4)
+        if run:
+            assert sorted(copied) == sorted([x.nbytes, z.nbytes])
+        assert bool(launched) == (run < 2), "a graph takes their place"
+    held = len(driver.memory)
+    assert driver.graphs == 1
+    del model, graph, found
+    gc.collect()
+    assert not driver.graphs
+    assert len(driver.memory) < held, "memory was not given back"
+
+
+@needs_compiler
+def test_kernels_are_timed(fakes: dict[str, Any]) -> None:
+    op = polytc.compile("B[i] += A[i,j]; C[i] = B[i] * 2 -> (B, C)", target=CudaTarget())
+    times = op.profile(np.ones((9, 70), np.float32))
+    assert times
+    assert all(name.startswith("polytc_") and seconds > 0 for name, seconds in times)
+    assert fakes["driver"].events == 0

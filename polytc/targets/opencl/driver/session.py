@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,17 @@ class Session:
         self.context = context if context is not None else cl.Context([device.handle])
         self.queue = cl.CommandQueue(self.context, device.handle)
         self.addresses = devices.takes_addresses(device)
+
+    def finish(self) -> None:
+        """Wait for all that was enqueued."""
+        self.queue.finish()
+
+    def replay(self) -> Callable[[Sequence[Any]], None]:
+        """A function that enqueues the kernels of prepared executables, one after another."""
+        def enqueue(steps: Sequence[Any]) -> None:
+            for s in steps:
+                s.enqueue(self.queue)
+        return enqueue
 
     def sharing(self, alignment: int) -> int:
         """Bytes of which an array's address must be a multiple for kernels to work on the array itself, 0 if they never can.
