@@ -290,7 +290,7 @@ def table(tests: list[Test], found: dict[str, Outcome]) -> Table:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="cpu", choices=["cpu", "opencl", "interp", "evaluate"])
+    parser.add_argument("--target", default="cpu", choices=["cpu", "opencl", "cuda", "interp", "evaluate"])
     parser.add_argument("--kind", choices=KINDS, action="append", help="instead of all; may be given several times")
     parser.add_argument("--only", default="", help="tests whose name matches")
     parser.add_argument("--every", type=int, default=1, help="a sample: the first test of each operator, and every Nth after")

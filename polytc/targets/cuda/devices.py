@@ -14,6 +14,9 @@ from polytc.targets.cuda import nvrtc
 
 errors.register(E526="a CUDA call failed")
 
+OUT_OF_MEMORY = 2
+"""A result of the driver's."""
+
 
 @dataclass(frozen=True)
 class Device:
@@ -73,6 +76,6 @@ def call(result: Sequence[Any]) -> Any:
     """What a call of the driver gave behind its code. Raises TargetError E526 for a failure."""
     code, *rest = result
     if int(code):
-        raise errors.fail("E526", f"the CUDA driver says {getattr(code, 'name', code)}", kind=errors.TargetError,
-                          notes=["CUDA_ERROR_OUT_OF_MEMORY: the device has no memory left"])
+        full = ["the device has no memory left: free other arrays on it, or use less"] if int(code) == OUT_OF_MEMORY else []
+        raise errors.fail("E526", f"the CUDA driver says {getattr(code, 'name', code)}", kind=errors.TargetError, notes=full)
     return rest[0] if rest else None

@@ -30,7 +30,6 @@ class CudaExecutable:
         code = _code(binary, device)
         self._session = on = session(device.number)
         with on.lock:
-            on.enter()
             self._module = call(on.driver.cuModuleLoadData(code))
             weakref.finalize(self, _unload, on, self._module)
             self.launches = [self._launched(x) for x in binary.launches]
@@ -79,7 +78,6 @@ class CudaExecutable:
         """Memory of the device with the contents of the arrays, and theirs from it afterwards."""
         on = self._session
         with on.lock:
-            on.enter()
             for b, array in zip(self.binary.args, buffers, strict=True):
                 if b.name not in self._copies:
                     self._copies[b.name] = Memory(on, self.size(b))
@@ -95,7 +93,6 @@ class CudaExecutable:
         """Enqueue the kernels on a stream of the device's primary context, on addresses of the device, one for each of
         binary.args by name. Nothing is copied or waited for."""
         with self._session.lock:
-            self._session.enter()
             Prepared(self, memory).enqueue(stream)
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
@@ -192,7 +189,6 @@ class Prepared:
 
 def _unload(on: Session, module: Any) -> None:
     with on.lock:
-        on.driver.cuCtxSetCurrent(on.context)
         on.driver.cuModuleUnload(module)
 
 

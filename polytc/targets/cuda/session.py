@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -36,25 +36,34 @@ class Enqueued(Protocol):
         ...
 
 
+class ContextLock:
+    """A lock whose holder's thread has a device's context: a thread begins without one, or with one of another library."""
+
+    def __init__(self, enter: Callable[[], object]) -> None:
+        self._lock, self._enter = forks.Lock(), enter
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        self._enter()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.__exit__(*exception)
+
+
 class Session:
     """A device in use. lock: who holds it may use the driver. stream: of our own, which waits for the default one and is waited
     for by it, as copies of the host's memory are."""
 
     def __init__(self, number: int) -> None:
         self.driver = driver = nvrtc.bindings("driver")
-        self.lock = forks.Lock()
-        self.context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(number))))
-        self.enter()
-        self.stream = int(call(driver.cuStreamCreate(0)))
-
-    def enter(self) -> None:
-        """Make the context that of this thread."""
-        call(self.driver.cuCtxSetCurrent(self.context))
+        context = call(driver.cuDevicePrimaryCtxRetain(call(driver.cuDeviceGet(number))))
+        self.lock = ContextLock(lambda: driver.cuCtxSetCurrent(context))
+        with self.lock:
+            self.stream = int(call(driver.cuStreamCreate(0)))
 
     def free(self, address: int) -> None:
         """Give memory back."""
         with self.lock:
-            self.driver.cuCtxSetCurrent(self.context)
             self.driver.cuMemFree(address)
 
     def upload(self, array: np.ndarray, to: int) -> None:
@@ -112,11 +121,16 @@ class Graph:
         graph = call(made)
         self._ready = call(driver.cuGraphInstantiate(graph, 0))
         call(driver.cuGraphDestroy(graph))
-        weakref.finalize(self, driver.cuGraphExecDestroy, self._ready)
+        weakref.finalize(self, _destroy, on, self._ready)
 
     def launch(self) -> None:
         """Enqueue them on the session's stream."""
         call(self._on.driver.cuGraphLaunch(self._ready, self._on.stream))
+
+
+def _destroy(on: Session, graph: object) -> None:
+    with on.lock:
+        on.driver.cuGraphExecDestroy(graph)
 
 
 @functools.cache

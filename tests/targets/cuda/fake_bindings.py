@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ class FakeDriver:
         self.devices, self.limit = devices, limit
         self.memory: dict[int, np.ndarray] = {}
         self.events = self.graphs = 0
+        self.current = threading.local()
         self.recorded: list[Any] | None = None
         self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL="thread")
         names = {f"CU_DEVICE_ATTRIBUTE_{n}": n for n in ATTRIBUTES}
@@ -53,7 +55,12 @@ class FakeDriver:
         return 0, "context"
 
     def cuCtxSetCurrent(self, context: str) -> tuple[int]:
+        self.current.context = context
         return (0 if context == "context" else 201,)
+
+    def _outside(self) -> bool:
+        """Has the thread no context?"""
+        return getattr(self.current, "context", None) != "context"
 
     def cuCtxSynchronize(self) -> tuple[int]:
         return (0,)
@@ -77,8 +84,8 @@ class FakeDriver:
 
     def cuMemAlloc(self, size: int) -> tuple[int, int]:
         assert size > 0
-        if size > self.limit:
-            return 2, 0
+        if self._outside() or size > self.limit:
+            return 201 if self._outside() else 2, 0
         block = np.full(size + 2 * ROOM + 256, 0xFF, np.uint8)
         place = block.ctypes.data + ROOM + -(block.ctypes.data + ROOM) % 256
         self.memory[place] = block
@@ -94,11 +101,15 @@ class FakeDriver:
         return (0,)
 
     def cuMemcpyHtoD(self, to: int, host: int, size: int) -> tuple[int]:
+        if self._outside():
+            return (201,)
         assert to in self.memory
         ctypes.memmove(to, host, size)
         return (0,)
 
     def cuMemcpyDtoH(self, host: int, place: int, size: int) -> tuple[int]:
+        if self._outside():
+            return (201,)
         assert place in self.memory
         ctypes.memmove(host, place, size)
         return (0,)
@@ -163,6 +174,8 @@ class FakeDriver:
 
     def cuLaunchKernel(self, kernel: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int,
                        parameters: int, extra: int) -> tuple[int]:
+        if self._outside():
+            return (201,)
         triple = ctypes.c_uint * 3
         grid, block = triple(gx, gy, gz), triple(bx, by, bz)
         if self.recorded is not None:  # the arguments are copied, each of 64 bits: there is no type to see

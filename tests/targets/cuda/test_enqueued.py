@@ -21,6 +21,7 @@ class OnDevice:
 
     def __init__(self, driver: FakeDriver, contents: np.ndarray, only_read: bool = False, **more: Any) -> None:
         self.contents, self.only_read, self.more = contents, only_read, more
+        driver.cuCtxSetCurrent("context")
         self.address = driver.cuMemAlloc(max(1, contents.nbytes))[1]
         driver.cuMemcpyHtoD(self.address, np.ascontiguousarray(contents).ctypes.data, contents.nbytes)
         self._driver = driver
