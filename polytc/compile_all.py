@@ -12,13 +12,12 @@ from concurrent.futures import Future
 
 from polytc import compiler, keys
 from polytc.codegen.package import Package
-from polytc.codegen.target import Executable, Target
+from polytc.codegen.target import Executable, Forkable, Target
 from polytc.errors import ArgumentError, fail
 from polytc.native import processes
 from polytc.processors import usable
 from polytc.program.program import Program
 from polytc.targets import registry
-from polytc.targets.llvm.target import LLVMTarget
 
 LEAST = 4
 """Programs for each process at least."""
@@ -52,7 +51,7 @@ def _start(programs: Sequence[Program], target_name: str | Target, threads: int 
         found[n] = compiler.start_program(programs[n], target_name, threads, known=known[n])
     known = [keys.key(program, to, None) for program in programs]
     work = _missing(known, to)
-    count = min(_processes(), MOST, len(work) // LEAST) if isinstance(to, LLVMTarget) else 1
+    count = min(_processes(), MOST, len(work) // LEAST) if isinstance(to, Forkable) and to.forkable else 1
     if count > 1:
         tasks = [lambda p=programs[n]: compiler.package(p, to).to_bytes() for n in work]
         with compiler.idle(), processes.Forks(tasks[:processes.MOST], count - 1) as forks:

@@ -332,6 +332,16 @@ class Target(Loader, Protocol):
 
 
 @runtime_checkable
+class Forkable(Protocol):
+    """A target that may build in forks of this process."""
+
+    @property
+    def forkable(self) -> bool:
+        """Does it build without a driver, whose state a fork would share?"""
+        ...
+
+
+@runtime_checkable
 class MultiDeviceTarget(Target, Protocol):
     """A target that has several devices to choose from."""
 

@@ -27,7 +27,8 @@ class CudaExecutable:
     def __init__(self, binary: Binary, device: Device, numbers: Mapping[str, int] | None = None) -> None:
         """numbers: values of the sizes that are not fixed, by all their names, see `Open`. Raises TargetError E524 to E526."""
         self.binary, self._numbers = binary, dict(numbers or {})
-        code = _code(binary, device)
+        code = binary.code if binary.options.get("compute") == str(device.architecture) else nvrtc.for_device(
+            binary.code.decode(), device.architecture, binary.options["build"].split())
         self._session = on = session(device.number)
         with on.lock:
             self._module = call(on.driver.cuModuleLoadData(code))
@@ -202,15 +203,3 @@ class Open:
         """Kernels for these values of the sizes."""
         known = (names(self.binary.options, sizes) for names in (size_names.named, size_names.spelled))
         return CudaExecutable(self.binary, self._device, {n: v for each in known for n, v in each.items()})
-
-
-def _code(binary: Binary, device: Device) -> bytes:
-    """Code of the device; PTX of the newest architecture before it, where the compiler is older than the device."""
-    known = nvrtc.architectures()
-    options = binary.options["build"].split()
-    text = binary.code.decode()
-    if device.architecture in known:
-        return nvrtc.compiled(text, f"sm_{device.architecture}", options, ptx=False)
-    older = [n for n in known if n < device.architecture]
-    return nvrtc.compiled(text, f"compute_{max(older or known)}", options)
-

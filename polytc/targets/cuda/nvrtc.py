@@ -40,6 +40,15 @@ def compiled(text: str, architecture: str, options: Sequence[str] = (), ptx: boo
     return made
 
 
+def for_device(text: str, compute: int, options: Sequence[str] = ()) -> bytes:
+    """Code for a device of a compute capability, 90 of 9.0; PTX of the newest architecture before it, where the compiler is
+    older than the device. Raises what `compiled` raises."""
+    known = architectures()
+    if compute in known:
+        return compiled(text, f"sm_{compute}", options, ptx=False)
+    return compiled(text, f"compute_{max([n for n in known if n < compute] or known)}", options)
+
+
 def architectures() -> tuple[int, ...]:
     """Those that NVRTC makes code for: 80, 90, ..."""
     nvrtc = _nvrtc()

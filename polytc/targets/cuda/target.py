@@ -14,9 +14,11 @@ from polytc.targets.cuda.executable import CudaExecutable, Open
 
 @dataclass(frozen=True)
 class CudaTarget:
-    """machine: what strategies read."""
+    """machine: what strategies read. compute: the compute capability of the device that code is built for, 90 of 9.0; 0: that of
+    the one that is there when it is loaded."""
 
     machine: Machine = DEVICES["nvidia-sm90"]
+    compute: int = 0
     name: str = "cuda"
     takes_sizes: bool = True
 
@@ -24,16 +26,22 @@ class CudaTarget:
         """CUDA C has no masked vector accesses."""
         object.__setattr__(self, "machine", replace(self.machine, masked=False))
 
+    @property
+    def forkable(self) -> bool:
+        """See codegen.target.Forkable: NVRTC needs no device."""
+        return self.compute > 0
+
     def described(self, machine: Machine) -> CudaTarget:
         """The target for a GPU. Raises TargetError E541 for another machine."""
         if machine.kind != "gpu" or not machine.max_work_group:
             raise errors.fail("E541", "the machine is no GPU, and CUDA C is for such", kind=errors.TargetError,
                               notes=["target='cpu' and target='c' take it"])
-        return replace(self, machine=machine)
+        return replace(self, machine=machine, compute=0)
 
     def here(self) -> CudaTarget:
         """The target whose machine is the device that `load` will use. Raises TargetError E524 without a device."""
-        return replace(self, machine=devices.choose().machine)
+        found = devices.choose()
+        return replace(self, machine=found.machine, compute=found.architecture)
 
     def emit(self, module: loops.Module) -> Source:
         """CUDA C, without any device."""
@@ -44,8 +52,11 @@ class CudaTarget:
         return nvrtc.compiled(source.text, architecture(self.machine), source.options["build"].split()).decode().rstrip("\0")
 
     def build(self, source: Source) -> Binary:
-        """The text itself: what it becomes depends on the device."""
-        return Binary.of(source, source.text.encode())
+        """Code of the device, if it is known, else the text. Raises TargetError E524 without NVRTC, E525 where that refuses."""
+        if not self.compute:
+            return Binary.of(source, source.text.encode())
+        code = nvrtc.for_device(source.text, self.compute, source.options["build"].split())
+        return Binary.of(source, code, compute=str(self.compute))
 
     def load(self, binary: Binary, threads: int = 0) -> CudaExecutable | Open:
         """Kernels compiled for the device that `devices.choose` gives; `threads` is ignored.

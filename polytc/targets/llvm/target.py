@@ -44,6 +44,7 @@ class LLVMTarget:
     given: Machine | None = None
     name: str = "cpu"
     takes_sizes: bool = False
+    forkable: bool = True
 
     @cached_property
     def machine(self) -> Machine:

@@ -177,3 +177,20 @@ def test_kernels_are_timed(fakes: dict[str, Any]) -> None:
     assert times
     assert all(name.startswith("polytc_") and seconds > 0 for name, seconds in times)
     assert fakes["driver"].events == 0
+
+
+@needs_compiler
+def test_code_of_a_known_device_is_built_before_it_is_loaded(fakes: dict[str, Any]) -> None:
+    """So that it is built by several processes, and is on the disk for the next one."""
+    target = CudaTarget().here()
+    assert target.forkable
+    low = polytc.lower("C[i] = A[i] + 3", target, shapes={"A": (5,)})
+    binary = target.build(low.source)
+    asked = list(fakes["nvrtc"].asked)
+    assert asked == [b"--gpu-architecture=sm_90"]
+    c = np.zeros(5, np.float32)
+    target.load(binary).run([np.ones(5, np.float32), c])
+    np.testing.assert_array_equal(c, np.full(5, 4, np.float32))
+    assert fakes["nvrtc"].asked == asked
+    assert CudaTarget() != target
+    assert not CudaTarget().forkable
