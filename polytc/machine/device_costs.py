@@ -38,6 +38,7 @@ class Groups:
     copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))
     cached: int = cost(4, "multiply-adds", "an operand's element from the caches; from local memory 1", guess(_BY_HAND))
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))
+    guard: int = cost(4, "multiply-adds", "a test whether an element is there", guess("two comparisons for each of two indices"))
     partial: int = cost(40, "multiply-adds", "of a unit in the time of an element of a partial result, written and read", guess(
         "some 12 bytes of memory in a cycle of a unit, beside 128 multiply-adds"))
     second: int = cost(250_000, "multiply-adds", "of a unit in the time of a second kernel", guess("about a microsecond"))

@@ -76,7 +76,7 @@ CONSTANTS = {
     "rewrite/tidy/open_remainders.py": {"PIECES": TEXT},
     "rewrite/tidy/piecewise_copies.py": {"USES": TIDY, "GATHERED_USES": TIDY, "GROWTH": TIDY},
     "rewrite/tidy/inline.py": {"SIZE_LIMIT": TEXT},
-    "rewrite/tidy/pad.py": dict.fromkeys(("SELDOM", "NEIGHBOURS", "GROWTH"), TIDY),
+    "rewrite/tidy/pad.py": dict.fromkeys(("USES", "SELDOM", "NEIGHBOURS", "GROWTH"), TIDY),
     "rewrite/tidy/rounding.py": {"LARGEST": EXACT},
     "rewrite/tidy/taps.py": {"MOST": TEXT, "PART": TIDY, "FEWEST": TIDY},
     "rewrite/tidy/transposed_copies.py": {"REUSE": TIDY},

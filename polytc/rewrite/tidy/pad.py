@@ -5,7 +5,8 @@
 
 The copy costs one pass over the input; the guard would cost a test in the innermost loop. Where it would not, because the
 guard is the same for all neighbours in memory and holds but at the edges (codegen.passes.index_set_splitting), few uses of an
-element are no reason for a copy.
+element are no reason for a copy. On GPUs items test while others wait for memory, and a copy is one more launch: it takes as
+many uses as tests that cost what writing and reading an element does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.program.sizes import shortfall
 from polytc.rewrite.bounds import inside
+from polytc.rewrite.step import Decision
 
+USES = 2
+"""Of an element that are worth a copy on a processor."""
 SELDOM = 64
 """Uses of an element up to which there is no copy if guards are the same for all neighbours in memory."""
 NEIGHBOURS = 8
@@ -30,13 +34,13 @@ GROWTH = 4
 """Largest size of the copy, in sizes of the tensor plus a constant, that is still worth it."""
 
 
-def materialise(program: pr.Program) -> pr.Program:
-    """The program with padded copies for the guarded reads of updates."""
+def materialise(program: pr.Program, uses: float = USES) -> pr.Program:
+    """The program with padded copies for the guarded reads of updates. uses: of an element that are worth it."""
     tensors, statements = list(program.tensors), list[pr.Statement]()
     copies: dict[tuple[object, ...], pr.Tensor] = {}
     for s in program.statements:
         for read in pr.reads(s):
-            box = _box(program, s, read)
+            box = _box(program, s, read, uses)
             if box is None:
                 continue
             assert read.default is not None
@@ -69,7 +73,13 @@ def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
     return s
 
 
-def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int, int], ...] | None:
+def for_devices(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with padded copies where these take a GPU less time than tests."""
+    costs = decision.machine.costs.groups
+    return materialise(program, costs.partial / costs.guard)
+
+
+def _box(program: pr.Program, s: pr.Statement, read: pr.Read, uses: float) -> tuple[tuple[int, int], ...] | None:
     """The coordinates that the read touches, in and out of bounds; None if no copy shall be made."""
     if read.default is None or s.op is None or any(r.tensor == s.target for r in pr.reads(s)):
         return None
@@ -84,7 +94,7 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     if None in short:
         return None
     box = tuple((a, b + n) for (a, b), n in zip(box, short, strict=True) if n is not None)  # no copy has fewer than 0 elements
-    return box if s.points >= (SELDOM if _uniform(program, s, read) else 2) * size else None
+    return box if s.points >= (SELDOM if _uniform(program, s, read) else uses) * size else None
 
 
 def _uniform(program: pr.Program, s: pr.Statement, read: pr.Read) -> bool:
