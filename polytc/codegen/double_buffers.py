@@ -42,7 +42,7 @@ def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel of a GPU with two copies of the tiles that loops over steps make in each iteration."""
     own = [s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)]
     taken = {b.name for b in (*kernel.args, *own)}
-    room = machine.local_bytes // machine.costs.groups.per_unit - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
+    room = machine.room_beside - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
     if machine.kind != "gpu" or not machine.fast_local_memory:
         return kernel
 

@@ -23,6 +23,11 @@ def documented(source: str) -> Origin:
     return Origin("documented", source)
 
 
+def measured(on: str) -> Origin:
+    """It fits what was measured; on: of what, and where."""
+    return Origin("measured", on)
+
+
 def guess(why: str) -> Origin:
     """Nobody has measured it by itself; why: what speaks for it."""
     return Origin("guess", why)

@@ -42,7 +42,7 @@ MOST = {"vector_bytes": 256, "vector_registers": 1024, "fma_latency": 100, "fma_
         "cores": 1 << 20}
 """Numbers beyond these would make code without end."""
 POWERS = ("vector_bytes", "warp")
-MAY_BE_ZERO = ("max_work_group", "local_bytes", "item_registers")
+MAY_BE_ZERO = ("max_work_group", "local_bytes", "unit_local_bytes", "item_registers")
 WORDS = re.compile(r"[\w+,.-]*", re.ASCII)
 """What LLVM's names are made of: they become part of its text."""
 

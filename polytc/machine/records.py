@@ -29,7 +29,8 @@ class Machine:
     many must be in flight. load_ports: loads of whole vectors that start in a cycle.
     caches: L1 first; cores: hardware threads that may be used.
     masked: loads and stores of the first lanes of a vector cost no more than whole ones (AVX-512, SVE).
-    max_work_group, local_bytes: limits of an OpenCL device (0 for the LLVM target). warp: work-items that run in lockstep;
+    max_work_group, local_bytes: limits of a group on a device (0 for the LLVM target). unit_local_bytes: local memory of a
+    compute unit, for all groups on it; 0: as much as one may have. warp: work-items that run in lockstep;
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
     than the caches, so that operands of several items are worth copying there. cpu, features: LLVM's names, '' for a device
     that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock: cycles a
@@ -48,6 +49,7 @@ class Machine:
     masked: bool = False
     max_work_group: int = 0
     local_bytes: int = 0
+    unit_local_bytes: int = 0
     warp: int = 1
     item_registers: int = 0
     fast_local_memory: bool = False
@@ -57,6 +59,11 @@ class Machine:
     clock: float = 3.0e9
     costs: Costs = COSTS
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def room_beside(self) -> int:
+        """Bytes of local memory of a group that leave as much to each of the others that a unit should have."""
+        return min(self.local_bytes, (self.unit_local_bytes or self.local_bytes) // self.costs.groups.per_unit)
 
     def lanes(self, scalar_bytes: int) -> int:
         """Elements of a vector register."""

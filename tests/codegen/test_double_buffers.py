@@ -46,6 +46,6 @@ def test_items_meet_once_in_a_step() -> None:
 
 
 @pytest.mark.parametrize(("machine", "depth"), [
-    (GPU, 48), (replace(GPU, local_bytes=16 << 10), 256), (DEVICES["mali"], 256)])
+    (GPU, 48), (replace(GPU, local_bytes=6 << 10, unit_local_bytes=0), 256), (DEVICES["mali"], 256)])
 def test_few_steps_and_little_memory_have_one_copy(machine: Machine, depth: int) -> None:
     assert "_other" not in text(machine, depth)

@@ -295,7 +295,9 @@ def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
         loads = sum(_loads(box, scene.lanes) for box in scene.boxes(_sizes_of(found, scene)))
         operands = costs.cached * loads * scene.lanes / prod(n for _, n in found.depth)
     cores = scene.machine.cores
-    busiest = max(MAX_WORK_GROUP, ceil(groups / cores) * items) + costs.idle * groups * items / cores
+    together = ceil(groups / cores) * items
+    busiest = (together**costs.hiding + MAX_WORK_GROUP**costs.hiding) ** (1 / costs.hiding)
+    busiest += costs.idle * groups * items / cores
     return busiest * (prod(elements) + operands), abs(prod(tile) // tile[1] - tile[1])
 
 

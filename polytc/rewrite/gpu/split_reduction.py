@@ -204,7 +204,7 @@ def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.
     most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // step)
     if open_ - reduced.keys():
         most = min(most, sum(program.tensor(r.tensor).size for r in pr.reads(s)) // (BESIDE * results))
-    wanted = groups.per_unit * machine.cores * TILE // results
+    wanted = machine.costs.launches.items * machine.cores * TILE // (MAX_WORK_GROUP * results)
     if min(most, wanted) < 2:
         return None
     cost = contraction_tiles.parted(program, single((s,)), machine)

@@ -57,6 +57,7 @@ def _described(driver: Any, number: int) -> Device:
     architecture = fact("COMPUTE_CAPABILITY_MAJOR") * 10 + fact("COMPUTE_CAPABILITY_MINOR")
     machine = replace(known, cores=fact("MULTIPROCESSOR_COUNT"),
                       local_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK"),
+                      unit_local_bytes=fact("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
                       warp=fact("WARP_SIZE"), max_work_group=fact("MAX_THREADS_PER_BLOCK"),
                       caches=(first, Cache(fact("L2_CACHE_SIZE") or second.bytes, second.ways, second.line)))
     return Device(number, name, architecture, machine)

@@ -14,8 +14,8 @@ from polytc.targets.cuda.executable import CudaExecutable, Open
 
 @dataclass(frozen=True)
 class CudaTarget:
-    """machine: what strategies read. compute: the compute capability of the device that code is built for, 90 of 9.0; 0: that of
-    the one that is there when it is loaded."""
+    """machine: what strategies read. compute: the compute capability of the device that code is built for, 90 of 9.0; 0: that
+    of the one that is there when it is loaded."""
 
     machine: Machine = DEVICES["nvidia-sm90"]
     compute: int = 0

@@ -52,7 +52,7 @@ def rates_of(machine: Machine) -> Rates:
 def resident(items: int, local_bytes: int, machine: Machine) -> int:
     """Groups that a compute unit holds at once, by their items and local memory; registers are not known here."""
     by_items = machine.costs.launches.items // items
-    by_memory = machine.local_bytes // local_bytes if local_bytes else MOST_GROUPS
+    by_memory = (machine.unit_local_bytes or machine.local_bytes) // local_bytes if local_bytes else MOST_GROUPS
     return max(1, min(by_items, by_memory, MOST_GROUPS))
 
 

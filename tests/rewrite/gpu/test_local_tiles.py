@@ -250,7 +250,7 @@ def test_reasons_tell_of_each_group() -> None:
     def told(text: str) -> str:
         program = stages.build(text, {n: (512, 512) for n in "AB" if n in text})
         return " | ".join(map(str, staging.STRAIGHT.decide(program, DEVICES["nvidia-sm90"]).reasons))
-    assert "S1_parts: tiles of 64 x 128 results by 16 x 16 items, operands in local memory" in told(MATMUL)
+    assert "S1_parts: tiles of 64 x 64 results by 16 x 16 items, operands in local memory" in told(MATMUL)
     assert told("S[i] += A[i,k]") == "S1_init, S1: the items of a group reduce together"
     assert "not divided" in told("C[i,j] = A[i,j]*2")
 

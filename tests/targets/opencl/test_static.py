@@ -32,7 +32,7 @@ WIDE = {"elementwise": (1, 1), "odd elementwise": (0, 0)}
 """Loads and stores of 16 bytes."""
 HOT = {"large matmul": (1024, 64)}
 """16 unrolled steps of 8 x 8 elements an item, which 4 loads of 16 bytes of local memory feed: what is known to be good."""
-FEWEST = {"large matmul": 0.125}
+FEWEST = {"matmul": 0.125, "large matmul": 0.125}
 """Of the items on an AMD GPU, those that clang 14 has registers for; newer ones need half as many."""
 
 pytestmark = pytest.mark.skipif(static.clang() is None, reason="clang is not here")
