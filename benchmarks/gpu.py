@@ -1,6 +1,6 @@
 """Kernels on a GPU beside cuBLAS, cuDNN and the kernels of torch, and beside copying in the device's memory.
 
-    python benchmarks/gpu.py [--target cuda|opencl] [--only matmul] [--rounds 7] [--launches]
+    python benchmarks/gpu.py [--target cuda|opencl] [--only matmul] [--rounds 7] [--launches] [--models resnet50.onnx,bert.onnx]
 
 Times are those of the device's clock: a run of several calls between two events, rounds of both in turns, medians. torch takes
 part where it is installed and sees the device, and is what results are compared with. Without a GPU the command says so.
@@ -14,11 +14,13 @@ import importlib.util
 import statistics
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import gpu_devices
+import gpu_models
 from gpu_cases import CASES, Case
 from polytc.errors import CompileError
 
@@ -33,6 +35,7 @@ def main() -> None:
     arguments.add_argument("--only", default="", help="cases whose name holds one of these texts, separated by commas")
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--launches", action="store_true", help="each kernel's time below its case")
+    arguments.add_argument("--models", default="", help="ONNX files to run whole, separated by commas")
     given = arguments.parse_args()
     try:
         device = gpu_devices.DEVICES[given.target]()
@@ -49,7 +52,16 @@ def main() -> None:
             try:
                 print(_line(case, device, torch, copy, given.rounds, given.launches), flush=True)
             except Exception as e:  # drivers fail in their own ways, and the other figures are still wanted
-                print(f"{case.name:30}FAILED: {type(e).__name__}: {' '.join(str(e).split())[:400]}", flush=True)
+                print(f"{case.name:30}{_failed(e)}", flush=True)
+    for path in filter(None, given.models.split(",")):
+        try:
+            print(gpu_models.line(Path(path).stem, path, given.target), flush=True)
+        except Exception as e:  # as above
+            print(f"{path}: {_failed(e)}", flush=True)
+
+
+def _failed(e: Exception) -> str:
+    return f"FAILED: {type(e).__name__}: {' '.join(str(e).split())[:400]}"
 
 
 def _torch() -> Any:

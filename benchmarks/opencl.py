@@ -1,6 +1,6 @@
-"""OpenCL kernels: on a CPU's driver against our own native code, numpy, CLBlast and loopy; on a GPU against what it can do.
+"""OpenCL kernels on a CPU's driver against our own native code, numpy, CLBlast and loopy.
 
-    python benchmarks/opencl.py [--only conv] [--threads 2] [--seconds 2] [--models resnet50.onnx,bert.onnx]
+    python benchmarks/opencl.py [--only conv] [--threads 2] [--seconds 2]
 
 The device is that of polytc's OpenCL target (POLYTC_OPENCL_DEVICE, OCL_ICD_VENDORS). CLBlast takes part where its library is
 found, loopy where LOOPY_PYTHON is the path of an interpreter that has it. README.md says how contenders take turns.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 
-import opencl_gpu
 from polytc.targets.opencl.driver import devices
 from versus import contest, peers
 from versus.sets import SETS
@@ -29,15 +28,14 @@ def main() -> None:
     arguments.add_argument("--only", default="", help="cases whose name holds this text")
     arguments.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     arguments.add_argument("--seconds", type=float, default=2.0, help="of timing for each case")
-    arguments.add_argument("--models", default="", help="ONNX files to check on a GPU, separated by commas")
     given = arguments.parse_args()
     os.environ.setdefault("POCL_AFFINITY", "1")  # PoCL's threads stay where they are, as everybody else's do
     device = devices.choose()
     print(f"{device}, driver {device.handle.driver_version.strip()}")
     if device.kind == "gpu":
-        opencl_gpu.report(device, [m for m in given.models.split(",") if m])
+        print("It is a GPU: `python benchmarks/gpu.py --target opencl` measures those.")
     else:
-        print("There is no GPU: its figures are not measured (benchmarks/gpu_static.py says what compilers know of them).")
+        print("There is no GPU: benchmarks/gpu.py measures those, benchmarks/gpu_static.py says what compilers know of them.")
         on_cpu(given.only, given.threads, given.seconds)
 
 

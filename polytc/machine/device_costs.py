@@ -31,7 +31,7 @@ class Groups:
     smallest: int = cost(128, "work-items", "of a group that makes a tile of a contraction, at least", guess(
         "fewer would copy too much each"))
     per_unit: int = cost(2, "groups", "of a compute unit that hide each other's waiting", guess(_BY_HAND))
-    hiding: float = cost(3.0, "ratio", "the exponent of the norm of items of a unit and of those that hide no waiting: how soon more do",
+    hiding: float = cost(3.0, "ratio", "how soon more items of a unit hide the waiting of a group: the exponent of a norm",
                          measured("16 contractions with 770 tiles on an H200: those chosen take 1.09 of the best ones' time, "
                                   "1.30 where the larger of both counts"))
     sector: int = cost(8, "elements", "that memory delivers at once", documented(
