@@ -30,8 +30,9 @@ from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size, shortfall
 from polytc.rewrite.gpu import scan_shapes
 from polytc.rewrite.gpu.scan_shapes import Shape
-from polytc.rewrite.gpu.work_group_scans import GroupedScan, tile_elements, tiles
-from polytc.rewrite.scan_statements import Scan, from_its_first_term, scan_of
+from polytc.rewrite.gpu.scanned_tiles import tile_elements
+from polytc.rewrite.gpu.work_group_scans import GroupedScan, tiles
+from polytc.rewrite.scan_statements import Scan, scan_of, with_start
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
@@ -49,8 +50,8 @@ CORES = 4
 
 @dataclass(frozen=True)
 class Blocks:
-    """The scan of a statement is made in blocks of so many elements; items: of the work-group that scans a block together, along
-    x and y, none where an item or a thread does. Of such groups a block of 0 elements is all of a row."""
+    """The scan of a statement is made in blocks of so many elements; items: of the work-group that scans a block together,
+    along x and y, none where an item or a thread does. Of such groups a block of 0 elements is all of a row."""
 
     statement: str
     elements: int
@@ -93,11 +94,11 @@ def split(program: pr.Program, decision: Decision) -> pr.Program:
             start = statements[-1] if statements else None
             found = scan_of(program, s)
             assert found is not None, "parallel scans: no scan"
-            longer = from_its_first_term(found, s, start)
-            if longer is not None:
+            whole = with_start(found, s, start)
+            if whole is not None:
                 statements.pop()
-            made = GroupedScan(s, longer or found, choice.elements, (choice.items[0], choice.items[1]), names)
-            statements += made.statements()
+            made = GroupedScan(s, whole or found, choice.elements, (choice.items[0], choice.items[1]), names).add()
+            statements += made.statements
             tensors += made.tensors
         else:
             added, more = _in_blocks(replace(program, tensors=tuple(tensors)), s, choice.elements, names)
@@ -129,7 +130,7 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
     if found is None:
         return f"{choice.statement} is no scan with an associative operator"
     if choice.items:
-        if machine.kind != "gpu" or not scan_shapes.fits(choice.items, found, machine):
+        if machine.kind != "gpu" or not scan_shapes.fits(choice.items, 1, found, machine):
             return "`items` are two numbers from 2, those of a work-group whose local memory holds x*x*y elements"
         whole = tile_elements((choice.items[0], choice.items[1]))
         good = choice.elements % whole == 0 and 0 <= 2 * choice.elements <= int(found.along.extent)
@@ -237,7 +238,7 @@ class _Blocked:
     def _offsets(self, total: str, neutral: pr.Const, block: pr.Index) -> pr.Statement:
         """What comes before each block, from that of the first one, which is a statement behind the sums."""
         zero, back = pr.Const(0, I64), normalise(pr.Binary("-", block, pr.Const(1, I64), I64))
-        self.sums.append(self._statement("first", self.offset, (zero,), self.found.first, ()))
+        self.sums.append(self._statement("first", self.offset, (zero,), self.found.lead, ()))
         value = self.found.joined(self._read(self.offset, back), self._read(total, back))
         return self._statement("before", self.offset, (block,), value, (replace(self.block, lower=1),))
 
@@ -249,9 +250,8 @@ class _Blocked:
         term = self._moved(self.found.term)
         term = pr.Select(inside, term, neutral, self.dtype) if ragged else term
         following = normalise(pr.Binary("+", at, pr.Const(1, I64), I64))
-        here = self._read(self.inside, block, following)
+        here, joined = self._read(self.inside, block, following), self.found.joined(self._read(self.inside, block, at), term)
         return [self._statement("begin", self.inside, (block, pr.Const(0, I64)), self._read(self.offset, block), (self.block,)),
-                self._statement("scan", self.inside, (block, following), self.found.joined(self._read(self.inside, block, at), term),
-                                (self.block, self.at)),
+                self._statement("scan", self.inside, (block, following), joined, (self.block, self.at)),
                 replace(self.s, op=None, subscripts=tuple(self._moved(sub) for sub in self.s.subscripts), value=here,
                         ranges=(*self.kept, self.block, self.at), where=(inside,) if ragged else (), loops=())]

@@ -20,13 +20,15 @@ from polytc.program.sizes import shortfall
 
 @dataclass(frozen=True)
 class Scan:
-    """along: the index; op: what combines; before: the read of the element before, None where nothing is there: the scan then
-    begins with its first term; term: what comes new at each place; dtype: of both."""
+    """along: the index; op: what combines; before: the read of the element before; term: what comes new at each place; lead:
+    what comes before the first one; start: what the place before that gets, None if something else writes it; dtype: of all."""
 
     along: pr.Range
     op: str
-    before: pr.Read | None
+    before: pr.Read
     term: pr.Expr
+    lead: pr.Expr
+    start: pr.Expr | None
     dtype: DType
 
     @property
@@ -38,16 +40,6 @@ class Scan:
     def joined(self, a: pr.Expr, b: pr.Expr) -> pr.Expr:
         """Both put together."""
         return pr.Call(self.op, (a, b), self.dtype) if self.op in ("min", "max") else pr.Binary(self.op, a, b, self.dtype)
-
-    @property
-    def first(self) -> pr.Expr:
-        """What stands before the first place, which may not be there where there is nothing to scan."""
-        if self.before is None:
-            return self.neutral
-        found = normalise(pr.substitute(self.before, {self.along.index: pr.Const(self.along.lower, I64)}))
-        assert isinstance(found, pr.Read)
-        missing = shortfall(self.along.extent) and found.default is None
-        return replace(found, default=pr.Const(identity(self.op, self.dtype), self.dtype)) if missing else found
 
 
 def scan_of(program: pr.Program, s: pr.Statement) -> Scan | None:
@@ -70,40 +62,60 @@ def scan_of(program: pr.Program, s: pr.Statement) -> Scan | None:
     read, term = parts[before], parts[1 - before]
     assert isinstance(read, pr.Read)
     own = [r for r in pr.walk(term) if isinstance(r, pr.Read) and r.tensor == s.target]
-    return None if any(r.subscripts != s.subscripts for r in own) else Scan(along, op, read, term, dtype)
+    if any(r.subscripts != s.subscripts for r in own):
+        return None
+    return Scan(along, op, read, term, _first(read, along, op, dtype), None, dtype)
 
 
-def from_its_first_term(found: Scan, s: pr.Statement, start: pr.Statement | None) -> Scan | None:
-    """The scan with one place more, the one that a statement before it writes with just its term; None if none does.
+def _first(before: pr.Read, along: pr.Range, op: str, dtype: DType) -> pr.Read:
+    """What stands before the first place, which may not be there where there is nothing to scan."""
+    found = normalise(pr.substitute(before, {along.index: pr.Const(along.lower, I64)}))
+    assert isinstance(found, pr.Read)
+    missing = shortfall(along.extent) and found.default is None
+    return replace(found, default=pr.Const(identity(op, dtype), dtype)) if missing else found
+
+
+def with_start(found: Scan, s: pr.Statement, start: pr.Statement | None) -> Scan | None:
+    """The scan with what a statement right before it does, writing what stands before the first places; None if none does.
 
         P[0] = v[0];  for i in 1:9 { P[i] = P[i-1] + v[i] }          a scan of nine terms from nothing
+        P[0] = 5.0;  for i in 1:9 { P[i] = P[i-1] + v[i] }           one of eight terms from 5, which P[0] gets
     """
     kept = [r for r in s.ranges if r is not found.along]
-    if start is None or found.before is None or start.target != s.target or len(start.ranges) != len(kept) or \
+    if start is None or start.target != s.target or len(start.ranges) != len(kept) or shortfall(found.along.extent) or \
             start.op is not None or start.where or start.bounds or start.loops or found.before.default is not None:
         return None
-    at = {found.along.index: pr.Const(found.along.lower - 1, I64)}
+    at: dict[str, pr.Expr] = {found.along.index: pr.Const(found.along.lower - 1, I64)}
     place = [normalise(pr.substitute(e, at)) for e in s.subscripts]
-    names: dict[str, pr.Expr] = {}
-    for mine, other in zip(place, start.subscripts, strict=True):
-        form, theirs = linear(mine), linear(other)
-        if form is not None and theirs is not None and form.index is not None and theirs.index is not None:
-            names[theirs.index] = pr.Index(form.index)
+    names = _renamed(start.subscripts, place)
     ends = {r.index: (r.lower, r.upper) for r in kept}
-    same = all(isinstance(names.get(r.index), pr.Index) and ends.pop(_name(names[r.index]), None) == (r.lower, r.upper)
-               for r in start.ranges)
+    same = all(ends.pop(names.get(r.index, ""), None) == (r.lower, r.upper) for r in start.ranges)
+    values: dict[str, pr.Expr] = {theirs: pr.Index(mine) for theirs, mine in names.items()}
 
     def moved(e: pr.Expr) -> pr.Expr:
-        return normalise(pr.substitute(e, names))
-    begins = same and [moved(e) for e in start.subscripts] == place and \
-        moved(start.value) == normalise(pr.substitute(found.term, at))
-    along = replace(found.along, lower=found.along.lower - 1)
-    return replace(found, along=along, before=None) if begins else None
+        return normalise(pr.substitute(e, values))
+    if not same or [moved(e) for e in start.subscripts] != place or any(r.tensor == s.target for r in pr.reads(start)):
+        return None
+    value, first = moved(start.value), normalise(pr.substitute(found.term, at))
+    lead = found.neutral if value == first else _other(found.op, value, first)
+    if lead is not None:
+        return replace(found, along=replace(found.along, lower=found.along.lower - 1), lead=lead)
+    return replace(found, lead=value, start=value)
 
 
-def _name(e: pr.Expr) -> str:
-    assert isinstance(e, pr.Index)
-    return e.name
+def _renamed(theirs: Sequence[pr.Expr], mine: Sequence[pr.Expr]) -> dict[str, str]:
+    """The indices that stand alone in one's subscripts, and those in their places."""
+    forms = [(linear(a), linear(b)) for a, b in zip(theirs, mine, strict=True)]
+    pairs = [(a.index, b.index) for a, b in forms if a is not None and b is not None]
+    return {a: b for a, b in pairs if a is not None and b is not None}
+
+
+def _other(op: str, value: pr.Expr, term: pr.Expr) -> pr.Const | None:
+    """The constant that a value puts together with a term, if that is what it is."""
+    parts = value.args if isinstance(value, pr.Call) and value.fn == op else \
+        (value.a, value.b) if isinstance(value, pr.Binary) and value.op == op else ()
+    return next((e for n, e in enumerate(parts) if isinstance(e, pr.Const) and parts[1 - n] == term), None) \
+        if len(parts) == 2 else None
 
 
 def _combined(s: pr.Statement) -> tuple[str, Sequence[pr.Expr]] | None:

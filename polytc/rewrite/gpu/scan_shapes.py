@@ -1,8 +1,8 @@
 """Which work-groups scan together, and what of a row each takes, from a machine's numbers.
 
-What a scan takes is what its kernels take one after another: a start each, and the longer of what memory needs for its bytes and
-of what groups wait, one after another, for memory and for each other. One kernel moves fewest bytes, if there are rows enough;
-three let groups share a row. An item that scans a row by itself touches the lines of memory one element at a time.
+What a scan takes is what its kernels take one after another: a start each, and the longer of what memory needs for its bytes
+and of what groups wait, one after another, for memory and for each other. One kernel moves fewest bytes, if there are rows
+enough; three let groups share a row. An item that scans a row by itself touches lines of memory one element at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from math import ceil, prod
 
 from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
-from polytc.rewrite.gpu.work_group_scans import local_bytes, tile_elements, tiles
+from polytc.program.sizes import shortfall
+from polytc.rewrite.gpu.scanned_tiles import local_bytes, tile_elements
+from polytc.rewrite.gpu.work_group_scans import tiles
 from polytc.rewrite.scan_statements import Scan
 from polytc.schedule.facts.strides import of_statement
 
@@ -42,10 +44,11 @@ def is_along_memory(program: pr.Program, s: pr.Statement, found: Scan) -> bool:
     return stride is not None and abs(stride) == 1
 
 
-def fits(items: tuple[int, ...], found: Scan, machine: Machine) -> bool:
-    """Can groups of so many items scan together?"""
+def fits(items: tuple[int, ...], count: int, found: Scan, machine: Machine) -> bool:
+    """Can groups of so many items scan together? count: tiles of one, which hand what comes before them on in local memory."""
     both = len(items) == 2 and min(items) > 1 and prod(items) <= machine.max_work_group
-    return both and local_bytes((items[0], items[1]), found.dtype.bytes) <= machine.local_bytes
+    each = found.dtype.bytes
+    return both and local_bytes((items[0], items[1]), each) + (count + 1) * each <= machine.local_bytes
 
 
 def shapes(s: pr.Statement, found: Scan, machine: Machine) -> Iterator[Shape]:
@@ -53,12 +56,12 @@ def shapes(s: pr.Statement, found: Scan, machine: Machine) -> Iterator[Shape]:
     rows, extent = _rows(s, found), int(found.along.extent)
     for items in SHAPES:
         whole = tile_elements(items)
-        if not fits(items, found, machine):
+        if whole < (shortfall(found.along.extent) or 0):  # of an open size there might be no tile, and less
             continue
-        if 2 * extent > whole:
+        if 2 * extent > whole and fits(items, tiles(extent, whole), found, machine):
             yield Shape(items, 0, _by_rows(rows, extent, items, found, machine))
         for n in TILES:
-            if 2 * n * whole <= extent:
+            if 2 * n * whole <= extent and fits(items, max(n, tiles(tiles(extent, n * whole), whole)), found, machine):
                 yield Shape(items, n * whole, _by_blocks(rows, extent, n * whole, items, found, machine))
 
 
