@@ -29,7 +29,6 @@ from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size, shortfall
 from polytc.rewrite.gpu import scan_shapes
-from polytc.rewrite.gpu.scan_shapes import Shape
 from polytc.rewrite.gpu.scanned_tiles import tile_elements
 from polytc.rewrite.gpu.work_group_scans import GroupedScan, tiles
 from polytc.rewrite.scan_statements import Scan, scan_of, with_start
@@ -66,7 +65,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         if found is None:
             continue
         told = f"a scan of {found.along.extent} elements along {found.along.index}"
-        shape = _shape(program, s, found, machine)
+        shape = scan_shapes.best(s, found, machine)
         if shape is not None:
             chosen.append(Blocks(s.name, shape.elements, shape.items))
             own = f"blocks of {shape.elements} elements" if shape.elements else "rows"
@@ -142,26 +141,14 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
 def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each scan, that it is made in blocks or not."""
     found = [(s, x) for s in program.statements if (x := scan_of(program, s)) is not None]
-    return [[Option(), *(Option((choice,)) for choice in _choices(program, s, x, machine))] for s, x in found]
+    return [[Option(), *(Option((choice,)) for choice in _choices(s, x, machine))] for s, x in found]
 
 
-def _choices(program: pr.Program, s: pr.Statement, found: Scan, machine: Machine) -> list[Blocks]:
+def _choices(s: pr.Statement, found: Scan, machine: Machine) -> list[Blocks]:
     """Groups by their time, then items or threads."""
-    grouped = sorted(_shapes(program, s, found, machine), key=lambda x: x.time.seconds)
+    grouped = sorted(scan_shapes.shapes(s, found, machine), key=lambda x: x.time.seconds)
     sizes = (n for n in (32, BLOCK, 512, THREADED) if _least(found) <= n <= int(found.along.extent) // 2)
     return [*(Blocks(s.name, x.elements, x.items) for x in grouped), *(Blocks(s.name, n) for n in sizes)]
-
-
-def _shapes(program: pr.Program, s: pr.Statement, found: Scan, machine: Machine) -> list[Shape]:
-    """The work-groups that may scan together: of scans along memory, where local memory is faster than the caches."""
-    grouped = machine.kind == "gpu" and machine.fast_local_memory and scan_shapes.is_along_memory(program, s, found)
-    return list(scan_shapes.shapes(s, found, machine)) if grouped else []
-
-
-def _shape(program: pr.Program, s: pr.Statement, found: Scan, machine: Machine) -> Shape | None:
-    """The work-groups that scan together in the least time; None if an item a row takes less, or there are none."""
-    best = min(_shapes(program, s, found, machine), key=lambda x: x.time.seconds, default=None)
-    return best if best is not None and best.time.seconds < scan_shapes.alone(s, found, machine).seconds else None
 
 
 def _least(found: Scan) -> int:

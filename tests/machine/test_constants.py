@@ -62,6 +62,7 @@ CONSTANTS = {
     "rewrite/gpu/contraction_tiles.py": {"ADDRESSES": SHAPE, "DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
     "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "AHEAD": SHAPE, "CORES": SEARCH},
+    "rewrite/gpu/scan_shapes.py": {"SHAPES": SEARCH, "TILES": SEARCH, "AHEAD": SHAPE, "MEETINGS": EXACT, "NEAR": MARGIN},
     "rewrite/gpu/scattered_parts.py": {"AHEAD": SHAPE},
     "rewrite/gpu/launched_parts.py": {"AHEAD": SHAPE},
     "rewrite/gpu/split_reduction.py": {"MOST": SEARCH, "TILE": SHAPE, "STEPS": SHAPE, "PARTS": SHAPE, "AHEAD": SHAPE,

@@ -17,7 +17,6 @@ from polytc.program.sizes import shortfall
 from polytc.rewrite.gpu.scanned_tiles import local_bytes, tile_elements
 from polytc.rewrite.gpu.work_group_scans import tiles
 from polytc.rewrite.scan_statements import Scan
-from polytc.schedule.facts.strides import of_statement
 
 SHAPES = ((16, 16), (16, 8), (8, 16), (8, 8), (4, 8))
 """Items of a group that there are to choose from, along x and y: it takes x*x*y elements at once."""
@@ -27,6 +26,8 @@ AHEAD = 4
 """Loads of an item that are under way at once."""
 MEETINGS = 5
 """Barriers of a tile."""
+NEAR = 1.05
+"""Times that count as equal: of these shapes the one with the largest tiles, which serves best where there is more to scan."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,9 @@ class Shape:
     time: Estimate
 
 
-def is_along_memory(program: pr.Program, s: pr.Statement, found: Scan) -> bool:
+def is_along_memory(s: pr.Statement, found: Scan) -> bool:
     """Are neighbours of a scan neighbours in memory?"""
-    stride = of_statement(program, s)[0].stride(found.along.index)
-    return stride is not None and abs(stride) == 1
+    return pr.Index(found.along.index) in pr.walk(s.subscripts[-1])
 
 
 def fits(items: tuple[int, ...], count: int, found: Scan, machine: Machine) -> bool:
@@ -52,7 +52,10 @@ def fits(items: tuple[int, ...], count: int, found: Scan, machine: Machine) -> b
 
 
 def shapes(s: pr.Statement, found: Scan, machine: Machine) -> Iterator[Shape]:
-    """All that there are to choose from."""
+    """All that there are to choose from, those with the largest tiles first: of scans along memory, where local memory is
+    faster than the caches."""
+    if machine.kind != "gpu" or not machine.fast_local_memory or not is_along_memory(s, found):
+        return
     rows, extent = _rows(s, found), int(found.along.extent)
     for items in SHAPES:
         whole = tile_elements(items)
@@ -63,6 +66,16 @@ def shapes(s: pr.Statement, found: Scan, machine: Machine) -> Iterator[Shape]:
         for n in TILES:
             if 2 * n * whole <= extent and fits(items, max(n, tiles(tiles(extent, n * whole), whole)), found, machine):
                 yield Shape(items, n * whole, _by_blocks(rows, extent, n * whole, items, found, machine))
+
+
+def best(s: pr.Statement, found: Scan, machine: Machine) -> Shape | None:
+    """The shape that takes the least time; None if an item a row takes less, or there is none."""
+    every = list(shapes(s, found, machine))
+    least = min((x.time.seconds for x in every), default=None)
+    if least is None or least >= alone(s, found, machine).seconds:
+        return None
+    items = next(x.items for x in every if x.time.seconds <= NEAR * least)
+    return min((x for x in every if x.items == items), key=lambda x: x.time.seconds)
 
 
 def alone(s: pr.Statement, found: Scan, machine: Machine) -> Estimate:
