@@ -1,16 +1,20 @@
 """The scan of a row by the items of a work-group, tile after tile through local memory, as statements.
 
-    S[i] = S[i-1] + A[i] of 4096 elements by 16 x 16 items
-    ->  S_tile[row, 16*k + y, x] = A[256*k + 16*y + x]                                          loads as memory lies
-        S_run[row,y,x,0] = S_tile[row, 16*y + x, 0];  S_run[row,y,x, e + 1] = S_run[row,y,x,e] + S_tile[row, 16*y + x, e + 1]
-        S_total[row,y,x] = S_run[row,y,x,15]                                                    an item's sum
-        S_part[row,y,x] = S_total[row,y,0] + (x >= 1 ? S_total[row,y,1] : -0) + ...             up to an item, along x
-        S_ahead[row,y,x] = S_lead[row] + (y > 0 ? S_part[row,0,15] : -0) + ... + (x > 0 ? S_part[row,y, x - 1] : -0)
-        S_tile[row, 16*y + x, e] = S_ahead[row,y,x] + S_run[row,y,x,e]
-        S[256*k + 16*y + x] = S_tile[row, 16*k + y, x]                                          stores as memory lies
+    for i in 1:4097 { x[i] += x[i-1] }                  with inout x[4097] on gpu
+    ->  x_lead[group,0] = x[0]
+        x_tile[group, 16*k + line2, item2] = x[item2 + 256*k + 16*line2 + 1]
+        x_run[group,line3,item3,0] = x_tile[group, item3 + 16*line3, 0]
+        x_run[group,line3,item3, e + 1] = x_run[group,line3,item3,e] + x_tile[group, item3 + 16*line3, e + 1]
+        x_total[group,line3,item3] = x_run[group,line3,item3,15]
+        x_part[group,line4,item4] = x_total[group,line4,0] + (1 <= item4 ? x_total[group,line4,1] : -f32(0.0)) + ...
+        x_ahead[group,line5,item5] = x_lead[group,0] + (0 < line5 ? x_part[group,0,15] : -f32(0.0)) + ...
+        x_tile[group, item5 + 16*line5, e2] = x_ahead[group,line5,item5] + x_run[group,line5,item5,e2]
+        x[item6 + 256*k2 + 16*line6 + 1] = x_tile[group, 16*k2 + line6, item6]
 
-A tile has a row of x elements for each of the x*y items, so that all places are sums of indices, and what depends on what is
-proved as for any statement. Each new pair of ranges over items is a loop of its own, which begins when that before has ended.
+A tile has a row for each of the 16*16 items, as long as a line of items, so that all places are sums of indices, and what
+depends on what is proved as for any statement. It is loaded and stored as it lies in memory, neighbours taking neighbours; an
+item scans its row in registers; the sums of items are put together along a line, and those of lines. Each new pair of ranges
+over items is a loop of its own, which begins when that before has ended.
 """
 
 from __future__ import annotations
@@ -66,7 +70,9 @@ class ScanText:
 
     def all_items(self) -> Ranges:
         """New loops over the items, along y and along x."""
-        return tuple(pr.Range(self.names.index("item"), 0, self.items[axis], kinds.item(axis)) for axis in (1, 0))
+        names = enumerate(("item", "line"))
+        x, y = (pr.Range(self.names.index(name), 0, self.items[axis], kinds.item(axis)) for axis, name in names)
+        return y, x
 
     def first_item(self) -> Ranges:
         """New loops over the first item alone."""

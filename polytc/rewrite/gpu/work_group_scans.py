@@ -1,16 +1,21 @@
 """Scans for GPUs: the items of a group scan together, through local memory.
 
-    S[i] += A[k] where k <= i, i in 0:512               with A[512] on gpu
-    ->  S_tile[...] = A[...]
-        S_run[...] = S_tile[...];  S_run[...] = S_run[...] + S_tile[...]
-        S_total[...] = S_run[...];  S_part[...] = S_total[...] + (...)
-        S_ahead[...] = S_lead[...] + (...)
-        S_tile[...] = S_ahead[...] + S_run[...]
-        S[...] = S_tile[...]
+    for i in 1:65537 { x[i] += x[i-1] }                 with inout x[65537] on gpu
+    ->  x_mine[i_block,line,item] = -f32(0.0)
+        x_mine[i_block,line,item] += x[4096*i_block + item + 256*k + 16*line + 1] where i_block in 0:15, k in 0:16
+        x_part[i_block,line,item] = x_mine[i_block,line,item]
+        x_lines[i_block,line2] = x_part[i_block,line2,0] + x_part[i_block,line2,1] + ...
+        x_sums[i_block] = x_lines[i_block,0] + x_lines[i_block,1] + ...
+        ...
+        x_before[...] = x_tile[group, ...]
+        x_lead2[i_block2,0] = i_block2 > 0 ? x[0] + x_before[i_block2 - 1] : x[0] where i_block2 in 0:16
+        ...
+        x[4096*i_block2 + ... + 1] = x_tile2[i_block2, ...]
 
-See rewrite.gpu.scanned_tiles for a row that one group scans, tile after tile. Where rows are too few for that, groups share
-them: each adds up a block, one group a row scans these sums, and each scans its block from what comes before. (Sengupta et al.,
-Scan Primitives for GPU Computing, 2007; Merrill & Grimshaw, Parallel Scan for Stream Architectures, 2009: reduce, then scan.)
+Groups scan a row each, tile after tile (rewrite.gpu.scanned_tiles), in one kernel. Where rows are too few for that, groups
+share them: each adds up a block, one group a row scans these sums, and each scans its block from what comes before. What a
+statement right before writes into the first place is the scan's own. (Sengupta et al., Scan Primitives for GPU Computing, 2007;
+Merrill & Grimshaw, Parallel Scan for Stream Architectures, 2009: reduce, then scan.)
 Index ranges say what their loops become, as in rewrite.gpu.local_tiles.
 """
 
@@ -121,8 +126,8 @@ class GroupedScan:
             found.append(pr.Range(self.text.names.index(f"{r.index}_group"), 0, r.extent, kinds.group(0)))
             values[r.index] = normalise(pr.Binary("+", cell(found[-1]), number(r.lower), I64))
         found += (pr.Range(self.text.names.index(f"{self.found.along.index}_block"), 0, n, kinds.group(0)) for n in more)
-        one = pr.Range(self.text.names.index("group"), 0, 1, kinds.group(0))
-        return tuple(found) or (one,), cells(tuple(found)), values
+        out = cells(tuple(found))
+        return tuple(found) or (pr.Range(self.text.names.index("group"), 0, 1, kinds.group(0)),), out, values
 
     def _first(self, groups: Ranges) -> pr.Expr:
         """The first place of a block."""
