@@ -30,8 +30,7 @@ from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size, shortfall
 from polytc.rewrite.gpu import scan_shapes
-from polytc.rewrite.gpu.scanned_tiles import tile_elements
-from polytc.rewrite.gpu.work_group_scans import GroupedScan, tiles
+from polytc.rewrite.gpu.work_group_scans import GroupedScan, columns, tile_elements, tiles
 from polytc.rewrite.scan_statements import Scan, scan_of, with_start
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
@@ -69,9 +68,9 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         shape = scan_shapes.best(s, found, machine)
         if shape is not None:
             chosen.append(Blocks(s.name, shape.elements, shape.items))
-            own = f"blocks of {shape.elements} elements" if shape.elements else "rows"
+            own = f"blocks of {shape.elements} elements" if shape.elements else "whole"
             why.acts(s.name, f"{told}, {own} by groups of {' x '.join(map(str, shape.items))} items that scan together, "
-                             f"estimated: {shape.time}; an item a row {scan_shapes.alone(s, found, machine)}")
+                             f"estimated: {shape.time}; one item each {scan_shapes.alone(s, found, machine)}")
             continue
         elements = _block(s, found, machine)
         if elements >= _least(found):
@@ -130,9 +129,10 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
     if found is None:
         return f"{choice.statement} is no scan with an associative operator"
     if choice.items:
-        if machine.kind != "gpu" or not scan_shapes.fits(choice.items, 1, found, machine):
-            return "`items` are two numbers from 2, those of a work-group whose local memory holds x*x*y elements"
-        whole = tile_elements((choice.items[0], choice.items[1]))
+        s = program.statement(choice.statement)
+        if machine.kind != "gpu" or not scan_shapes.fits(choice.items, 1, s, found, machine):
+            return "`items` are two numbers from 2, those of a work-group that has local memory enough"
+        whole = tile_elements((choice.items[0], choice.items[1]), columns(s, found) is not None)
         good = choice.elements % whole == 0 and 0 <= 2 * choice.elements <= int(found.along.extent)
         return "" if good else f"a block has a multiple of {whole} elements, half of a row at most, or 0 for all of it"
     least, most = _least(found), int(found.along.extent) // 2

@@ -14,10 +14,11 @@ from math import ceil, prod
 from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
 from polytc.program.sizes import shortfall
-from polytc.rewrite.gpu.scanned_tiles import local_bytes, tile_elements
-from polytc.rewrite.gpu.work_group_scans import tiles
+from polytc.rewrite.gpu.work_group_scans import columns, local_bytes, tile_elements, tiles
 from polytc.rewrite.scan_statements import Scan
 
+ACROSS = ((32, 8), (32, 4), (16, 16), (8, 32))
+"""Items of a group that there are to choose from where those along x have a column each."""
 SHAPES = ((16, 16), (16, 8), (8, 16), (8, 8), (4, 8))
 """Items of a group that there are to choose from, along x and y: it takes x*x*y elements at once."""
 TILES = (1, 2, 4, 8, 16, 32)
@@ -39,33 +40,30 @@ class Shape:
     time: Estimate
 
 
-def is_along_memory(s: pr.Statement, found: Scan) -> bool:
-    """Are neighbours of a scan neighbours in memory?"""
-    return pr.Index(found.along.index) in pr.walk(s.subscripts[-1])
-
-
-def fits(items: tuple[int, ...], count: int, found: Scan, machine: Machine) -> bool:
+def fits(items: tuple[int, ...], count: int, s: pr.Statement, found: Scan, machine: Machine) -> bool:
     """Can groups of so many items scan together? count: tiles of one, which hand what comes before them on in local memory."""
     both = len(items) == 2 and min(items) > 1 and prod(items) <= machine.max_work_group
-    each = found.dtype.bytes
-    return both and local_bytes((items[0], items[1]), each) + (count + 1) * each <= machine.local_bytes
+    across = columns(s, found) is not None
+    return both and local_bytes((items[0], items[1]), count, found.dtype.bytes, across) <= machine.local_bytes
 
 
 def shapes(s: pr.Statement, found: Scan, machine: Machine) -> Iterator[Shape]:
-    """All that there are to choose from, those with the largest tiles first: of scans along memory, where local memory is
-    faster than the caches."""
-    if machine.kind != "gpu" or not machine.fast_local_memory or not is_along_memory(s, found):
+    """All that there are to choose from, those with the largest tiles first, where local memory is faster than the caches."""
+    if machine.kind != "gpu" or not machine.fast_local_memory:
         return
-    rows, extent = _rows(s, found), int(found.along.extent)
-    for items in SHAPES:
-        whole = tile_elements(items)
+    extent, across = int(found.along.extent), columns(s, found)
+    for items in ACROSS if across is not None else SHAPES:
+        grid = _grid(s, found, items, across, machine)
+        whole = grid.whole
         if whole < (shortfall(found.along.extent) or 0):  # of an open size there might be no tile, and less
             continue
-        if 2 * extent > whole and fits(items, tiles(extent, whole), found, machine):
-            yield Shape(items, 0, _by_rows(rows, extent, items, found, machine))
+        if across is not None and 2 * int(across.extent) <= items[0] and items != ACROSS[-1]:
+            continue
+        if 2 * extent > whole and fits(items, tiles(extent, whole), s, found, machine):
+            yield Shape(items, 0, grid.by_rows(extent))
         for n in TILES:
-            if 2 * n * whole <= extent and fits(items, max(n, tiles(tiles(extent, n * whole), whole)), found, machine):
-                yield Shape(items, n * whole, _by_blocks(rows, extent, n * whole, items, found, machine))
+            if 2 * n * whole <= extent and fits(items, max(n, tiles(tiles(extent, n * whole), whole)), s, found, machine):
+                yield Shape(items, n * whole, grid.by_blocks(extent, n * whole))
 
 
 def best(s: pr.Statement, found: Scan, machine: Machine) -> Shape | None:
@@ -79,38 +77,57 @@ def best(s: pr.Statement, found: Scan, machine: Machine) -> Shape | None:
 
 
 def alone(s: pr.Statement, found: Scan, machine: Machine) -> Estimate:
-    """An item a row: of a sector of memory it takes an element at a time."""
+    """An item a row or column. Of rows an item takes one element of a sector of memory at a time."""
     launches, rows, extent = machine.costs.launches, _rows(s, found), int(found.along.extent)
+    sector = machine.costs.groups.sector if columns(s, found) is None else 1
     waits = ceil(rows / (launches.items * machine.cores)) * extent * launches.step / AHEAD
-    moved = _memory(2 * machine.costs.groups.sector * rows * extent * found.dtype.bytes, machine)
+    moved = _memory(2 * sector * rows * extent * found.dtype.bytes, machine)
     return Estimate(launches=launches.launch) + _longer(Estimate(arithmetic=waits), moved)
 
 
 def _rows(s: pr.Statement, found: Scan) -> int:
+    """The scans that there are side by side."""
     return prod(int(r.extent) for r in s.ranges if r.index != found.along.index)
 
 
-def _by_rows(rows: int, extent: int, items: tuple[int, int], found: Scan, machine: Machine) -> Estimate:
-    """A group a row, tile after tile."""
-    launches = machine.costs.launches
-    turns = ceil(rows / _under_way(items, machine)) * tiles(extent, tile_elements(items))
-    waits = turns * Estimate(arithmetic=launches.step, barriers=MEETINGS * launches.barrier)
-    return Estimate(launches=launches.launch) + _longer(waits, _memory(2 * rows * extent * found.dtype.bytes, machine))
+@dataclass(frozen=True)
+class _Grid:
+    """rows: side by side; groups: for all of them, each at a row, or at neighbouring columns; items, whole: of a group, and
+    what it takes at once; bytes: of an element."""
+
+    rows: int
+    groups: int
+    items: tuple[int, int]
+    whole: int
+    bytes: int
+    machine: Machine
+
+    @property
+    def under_way(self) -> int:
+        """Groups of all units at once."""
+        return self.machine.cores * max(1, self.machine.costs.launches.items // prod(self.items))
+
+    def by_rows(self, extent: int, parts: int = 1) -> Estimate:
+        """A group a row, or one for each of the parts of one, tile after tile."""
+        launches = self.machine.costs.launches
+        turns = ceil(self.groups * parts / self.under_way) * tiles(extent, self.whole)
+        waits = turns * Estimate(arithmetic=launches.step, barriers=MEETINGS * launches.barrier)
+        moved = _memory(2 * self.rows * parts * extent * self.bytes, self.machine)
+        return Estimate(launches=launches.launch) + _longer(waits, moved)
+
+    def by_blocks(self, extent: int, elements: int) -> Estimate:
+        """The sums of blocks, the scan of these, and the scan of each block."""
+        launches, blocks = self.machine.costs.launches, tiles(extent, elements)
+        turns = ceil(self.groups * blocks / self.under_way)
+        waits = turns * Estimate(arithmetic=elements // self.whole * launches.step, barriers=2 * launches.barrier)
+        sums = _longer(waits, _memory(self.rows * extent * self.bytes, self.machine))
+        return Estimate(launches=launches.launch) + sums + self.by_rows(blocks) + self.by_rows(elements, blocks)
 
 
-def _by_blocks(rows: int, extent: int, elements: int, items: tuple[int, int], found: Scan, machine: Machine) -> Estimate:
-    """The sums of blocks, the scan of these, and the scan of each block."""
-    launches, blocks = machine.costs.launches, tiles(extent, elements)
-    turns = ceil(rows * blocks / _under_way(items, machine))
-    waits = turns * Estimate(arithmetic=elements // tile_elements(items) * launches.step, barriers=2 * launches.barrier)
-    sums = _longer(waits, _memory(rows * extent * found.dtype.bytes, machine))
-    return Estimate(launches=launches.launch) + sums + _by_rows(rows, blocks, items, found, machine) + _by_rows(
-        rows * blocks, elements, items, found, machine)
-
-
-def _under_way(items: tuple[int, int], machine: Machine) -> int:
-    """Groups of all units at once."""
-    return machine.cores * max(1, machine.costs.launches.items // prod(items))
+def _grid(s: pr.Statement, found: Scan, items: tuple[int, int], across: pr.Range | None, machine: Machine) -> _Grid:
+    rows = _rows(s, found)
+    groups = rows if across is None else rows // int(across.extent) * ceil(int(across.extent) / items[0])
+    return _Grid(rows, groups, items, tile_elements(items, across is not None), found.dtype.bytes, machine)
 
 
 def _memory(count: float, machine: Machine) -> Estimate:

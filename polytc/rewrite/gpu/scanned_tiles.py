@@ -19,19 +19,11 @@ over items is a loop of its own, which begins when that before has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from polytc.program import kinds
 from polytc.program import program as pr
-from polytc.program.linear import normalise
-from polytc.program.names import Names
-from polytc.program.scalars import BOOL, I64
-from polytc.rewrite.gpu.work_group_reductions import combine_as_tree
-from polytc.rewrite.scan_statements import Scan
-
-Ranges = tuple[pr.Range, ...]
-Place = Callable[[pr.Expr], pr.Expr]
+from polytc.rewrite.gpu.scan_text import At, Row, ScanText, cell, cells, extents, number, plus
 
 
 def tile_elements(items: tuple[int, int]) -> int:
@@ -44,77 +36,6 @@ def local_bytes(items: tuple[int, int], element: int) -> int:
     return (items[0] + 3) * items[0] * items[1] * element
 
 
-@dataclass(frozen=True)
-class Row:
-    """What a group scans. groups: the ranges of groups; first: the place of its first element; tiles: how many it takes; end:
-    where places end, None if all of its tiles are whole; term: what comes new at a place; lead: what comes before all."""
-
-    groups: Ranges
-    first: pr.Expr
-    tiles: int
-    end: int | None
-    term: Place
-    lead: pr.Expr
-
-
-@dataclass
-class ScanText:
-    """The statements and tensors that are made of a scan. s: it; items: of a group along x and y, x*x*y elements at once."""
-
-    s: pr.Statement
-    found: Scan
-    items: tuple[int, int]
-    names: Names
-    tensors: list[pr.Tensor] = field(default_factory=list)
-    statements: list[pr.Statement] = field(default_factory=list)
-
-    def all_items(self) -> Ranges:
-        """New loops over the items, along y and along x."""
-        names = enumerate(("item", "line"))
-        x, y = (pr.Range(self.names.index(name), 0, self.items[axis], kinds.item(axis)) for axis, name in names)
-        return y, x
-
-    def first_item(self) -> Ranges:
-        """New loops over the first item alone."""
-        return tuple(replace(r, upper=1) for r in self.all_items())
-
-    def each(self, name: str) -> pr.Range:
-        """The elements of an item, at once."""
-        return pr.Range(self.names.index(name), 0, self.items[0], "unroll")
-
-    def steps(self, count: int) -> Ranges:
-        """The loop over the tiles of a group; none if there is one."""
-        return (pr.Range(self.names.index(f"{self.found.along.index}_tile"), 0, count, "sequential"),) if count != 1 else ()
-
-    def place(self, first: pr.Expr, steps: Ranges, part: pr.Range, y: pr.Range, x: pr.Range) -> pr.Expr:
-        """The place of an element where neighbouring items take neighbours. part: which of an item's elements it is."""
-        w, h = self.items
-        return plus(first, *((r, tile_elements(self.items)) for r in steps), (part, w * h), (y, w), (x, 1))
-
-    def tensor(self, kind: str, *shape: Iterable[int]) -> str:
-        """A new one."""
-        name, extents = self.names.label(f"{self.s.target}_{kind}"), tuple(n for part in shape for n in part)
-        self.tensors.append(pr.Tensor(name, self.found.dtype, extents, (0,) * len(extents)))
-        return name
-
-    def read(self, name: str, *cell: pr.Expr) -> pr.Read:
-        return pr.Read(name, cell, self.found.dtype)
-
-    def tree(self, parts: Sequence[pr.Expr]) -> pr.Expr:
-        """All put together."""
-        return combine_as_tree(self.found.op, parts, self.found.dtype)
-
-    def where(self, a: pr.Expr, op: str, b: pr.Expr, value: pr.Expr) -> pr.Expr:
-        """A value under a condition, else what changes nothing."""
-        return pr.Select(pr.Binary(op, a, b, BOOL), value, self.found.neutral, self.found.dtype)
-
-    def emit(self, label: str, target: str, cell: Sequence[pr.Expr], value: pr.Expr, ranges: Ranges, op: str | None = None,
-             name: str = "", where: tuple[pr.Expr, ...] = ()) -> None:
-        """One more statement. label, name: of which it is called after the scan's, or alone."""
-        name = name or self.names.label(f"{self.s.name}_{label}")
-        self.statements.append(pr.Statement(name, target, tuple(cell), op, value, ranges, where, span=self.s.span))
-
-
 class RowScan:
     """The statements with which groups scan a row each, added to those of a text."""
 
@@ -122,19 +43,46 @@ class RowScan:
         self.text, self.row, self.steps = text, row, text.steps(row.tiles)
         self.group, self.here = cells(row.groups), cells((*row.groups, *self.steps))
         self.around = (*row.groups, *self.steps)
+
+    def sums(self, target: str, where: At) -> None:
+        """What whole rows add up. where: that belongs."""
+        text, groups = self.text, self.row.groups
+        (y, x), k = text.all_items(), self._each("k")
+        at = (*self.group, cell(y), cell(x))
+        mine, part = (text.tensor(name, extents((*groups, y, x))) for name in ("mine", "part"))
+        text.emit("mine_init", mine, at, text.found.neutral, (*groups, y, x))
+        text.emit("mine", mine, at, self.row.term(self._place(k, y, x), x), (*groups, y, x, *self.steps, k), op=text.found.op)
+        text.emit("part", part, at, text.read(mine, *at), (*groups, y, x))
+        y, x = text.all_items()
+        lines, line = text.tensor("lines", extents((*groups, y))), (*self.group, cell(y))
+        value = text.tree([text.read(part, *line, number(u)) for u in range(text.items[0])])
+        text.emit("lines", lines, line, value, (*groups, y, replace(x, upper=1)))
+        value = text.tree([text.read(lines, *self.group, number(u)) for u in range(text.items[1])])
+        first = text.first_item()
+        text.emit("sums", target, where(number(0), first[-1]), value, (*groups, *first))
+
+    def scan(self, target: str, where: At, name: str) -> None:
+        """where: the element of a place belongs; name: of the statement that stores, '' for a new one."""
+        text, row = self.text, self.row
         w, h = text.items
         groups, tiles = extents(row.groups), extents(self.steps)
         self.lead = text.tensor("lead", groups, (row.tiles + (1 if self.steps else 0),))
         self.tile, self.run, self.total, self.part, self.ahead = (text.tensor(name, groups, tiles, more) for name, more in (
             ("tile", (w * h, w)), ("run", (h, w, w)), ("total", (h, w)), ("part", (h, w)), ("ahead", (h, w))))
-
-    def add(self, target: str, cell: Callable[[pr.Expr], tuple[pr.Expr, ...]], name: str) -> None:
-        """cell: where the element of a place belongs; name: of the statement that stores, '' for a new one."""
-        self.text.emit("lead", self.lead, (*self.group, number(0)), self.row.lead, (*self.row.groups, *self.text.first_item()))
+        first = text.first_item()
+        text.emit("lead", self.lead, (*self.group, number(0)), row.lead(first[-1]), (*row.groups, *first))
         self._load()
         self._sum_items()
         self._come_before()
-        self._store(target, cell, name)
+        self._store(target, where, name)
+
+    def _each(self, name: str) -> pr.Range:
+        return self.text.each(name, self.text.items[0])
+
+    def _place(self, part: pr.Range, y: pr.Range, x: pr.Range) -> pr.Expr:
+        """The place of an element where neighbouring items take neighbours. part: which of an item's elements it is."""
+        w, h = self.text.items
+        return plus(self.row.first, *((r, tile_elements((w, h))) for r in self.steps), (part, w * h), (y, w), (x, 1))
 
     def _read(self, tensor: str, *at: pr.Expr) -> pr.Read:
         return self.text.read(tensor, *self.here, *at)
@@ -144,17 +92,16 @@ class RowScan:
 
     def _load(self) -> None:
         """The tile, neighbouring items taking neighbours."""
-        (y, x), k, text = self.text.all_items(), self.text.each("k"), self.text
-        at, end = text.place(self.row.first, self.steps, k, y, x), self.row.end
-        term = self.row.term(at)
-        value = term if end is None else text.where(at, "<", number(end), term)
+        (y, x), k, text = self.text.all_items(), self._each("k"), self.text
+        at = self._place(k, y, x)
+        value = text.under(self.row.conditions(at, x), self.row.term(at, x))
         self._emit("load", self.tile, (plus(number(0), (k, text.items[1]), (y, 1)), cell(x)), value, y, x, k)
 
     def _sum_items(self) -> None:
         """Each item's scan of its own elements, and its sum; and of these those along x."""
         (y, x), text, w = self.text.all_items(), self.text, self.text.items[0]
         own, at = plus(number(0), (y, w), (x, 1)), (cell(y), cell(x))
-        e = replace(text.each("e"), upper=w - 1)
+        e = replace(self._each("e"), upper=w - 1)
         after = plus(number(1), (e, 1))
         self._emit("run", self.run, (*at, number(0)), self._read(self.tile, own, number(0)), y, x)
         joined = text.found.joined(self._read(self.run, *at, cell(e)), self._read(self.tile, own, after))
@@ -177,37 +124,14 @@ class RowScan:
         left = text.where(cell(x), ">", number(0), self._read(self.part, cell(y), plus(number(-1), (x, 1))))
         above = [text.where(number(u), "<", cell(y), line) for u, line in enumerate(lines[:-1])]
         self._emit("ahead", self.ahead, (cell(y), cell(x)), text.tree([lead, *above, left]), y, x)
-        e = text.each("e")
+        e = self._each("e")
         value = text.found.joined(self._read(self.ahead, cell(y), cell(x)), self._read(self.run, cell(y), cell(x), cell(e)))
         self._emit("put", self.tile, (plus(number(0), (y, w), (x, 1)), cell(e)), value, y, x, e)
 
-    def _store(self, target: str, at_place: Callable[[pr.Expr], tuple[pr.Expr, ...]], name: str) -> None:
+    def _store(self, target: str, where: At, name: str) -> None:
         """The tile where it belongs, as it was loaded."""
-        (y, x), k, text = self.text.all_items(), self.text.each("k"), self.text
-        at, end = text.place(self.row.first, self.steps, k, y, x), self.row.end
+        (y, x), k, text = self.text.all_items(), self._each("k"), self.text
+        at = self._place(k, y, x)
         value = self._read(self.tile, plus(number(0), (k, text.items[1]), (y, 1)), cell(x))
-        inside = () if end is None else (pr.Binary("<", at, number(end), BOOL),)
-        text.emit("store", target, at_place(at), value, (*self.around, y, x, k), name=name, where=inside)
-
-
-def cell(r: pr.Range) -> pr.Expr:
-    return pr.Index(r.index)
-
-
-def cells(ranges: Ranges) -> tuple[pr.Expr, ...]:
-    return tuple(map(cell, ranges))
-
-
-def extents(ranges: Ranges) -> tuple[int, ...]:
-    return tuple(r.extent for r in ranges)
-
-
-def number(n: int) -> pr.Const:
-    return pr.Const(n, I64)
-
-
-def plus(first: pr.Expr, *parts: tuple[pr.Range, int]) -> pr.Expr:
-    """An expression and the sum of indices with their strides."""
-    for r, step in parts:
-        first = pr.Binary("+", first, pr.Binary("*", number(step), cell(r), I64), I64)
-    return normalise(first)
+        conditions = self.row.conditions(at, x)
+        text.emit("store", target, where(at, x), value, (*self.around, y, x, k), name=name, where=conditions)

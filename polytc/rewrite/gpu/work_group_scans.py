@@ -12,24 +12,27 @@
         ...
         x[4096*i_block2 + ... + 1] = x_tile2[i_block2, ...]
 
-Groups scan a row each, tile after tile (rewrite.gpu.scanned_tiles), in one kernel. Where rows are too few for that, groups
-share them: each adds up a block, one group a row scans these sums, and each scans its block from what comes before. What a
-statement right before writes into the first place is the scan's own. (Sengupta et al., Scan Primitives for GPU Computing, 2007;
-Merrill & Grimshaw, Parallel Scan for Stream Architectures, 2009: reduce, then scan.)
+Groups scan a row each, tile after tile (rewrite.gpu.scanned_tiles), or neighbouring columns (scanned_columns), in one kernel.
+Where these are too few for that, groups share them: each adds up a block, one group a row scans these sums, and each scans its
+block from what comes before. What a statement right before writes into the first place is the scan's own. (Sengupta et al.,
+Scan Primitives for GPU Computing, 2007; Merrill & Grimshaw, Parallel Scan for Stream Architectures, 2009: reduce, then scan.)
 Index ranges say what their loops become, as in rewrite.gpu.local_tiles.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.linear import normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
-from polytc.program.sizes import Size, shortfall
-from polytc.rewrite.gpu.scanned_tiles import Ranges, Row, RowScan, ScanText, cell, cells, extents, number, tile_elements
+from polytc.program.sizes import Size, may_be_less, shortfall
+from polytc.rewrite.gpu import scanned_columns, scanned_tiles
+from polytc.rewrite.gpu.scan_text import Ranges, Row, ScanText, cell, cells, extents, number, plus
+from polytc.rewrite.gpu.scanned_columns import ColumnScan
+from polytc.rewrite.gpu.scanned_tiles import RowScan
 from polytc.rewrite.scan_statements import Scan
 
 Values = dict[str, pr.Expr]
@@ -41,24 +44,55 @@ def tiles(extent: int, elements: int) -> int:
     return extent // elements + 1 if isinstance(extent, Size) else -(-extent // elements)
 
 
+def columns(s: pr.Statement, found: Scan) -> pr.Range | None:
+    """The index whose neighbours are neighbours in memory, if that is not the scan's own."""
+    last = s.subscripts[-1]
+    return next((r for r in s.ranges if r.index != found.along.index and pr.Index(r.index) in pr.walk(last)), None)
+
+
+def tile_elements(items: tuple[int, int], across: bool) -> int:
+    """What of a row a group takes at once. across: it takes columns."""
+    return (scanned_columns if across else scanned_tiles).tile_elements(items)
+
+
+def local_bytes(items: tuple[int, int], count: int, element: int, across: bool) -> int:
+    """Of local memory that a group takes. count: of tiles, each of which finds there what comes before it."""
+    module, leads = (scanned_columns, items[0]) if across else (scanned_tiles, 1)
+    return module.local_bytes(items, element) + (count + 1) * leads * element
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """ranges: of groups; blocks: that over the blocks of a row, if there is one; kept: the values of the indices that groups
+    alone tell; column: the range over groups of columns."""
+
+    ranges: Ranges
+    blocks: Ranges
+    kept: Values
+    column: pr.Range | None
+
+
 class GroupedScan:
     """What a scan becomes. elements: of a block, 0 where a group scans a whole row; items: of a group along x and y."""
 
     def __init__(self, s: pr.Statement, found: Scan, elements: int, items: tuple[int, int], names: Names) -> None:
-        self.s, self.found, self.elements, self.whole = s, found, elements, tile_elements(items)
-        self.kept = tuple(r for r in s.ranges if r.index != found.along.index)
+        self.s, self.found, self.elements = s, found, elements
+        self.across = columns(s, found)
+        self.whole = tile_elements(items, self.across is not None)
+        self.kept = tuple(r for r in s.ranges if r.index != found.along.index and r is not self.across)
         self.text = ScanText(s, found, items, names)
 
     def add(self) -> ScanText:
         """The statements of one kernel, or of three, and their tensors."""
-        if not self.elements:
-            groups, _, values = self._groups()
-            self._store_start(groups, values)
-            self._elements(groups, values, number(0), self.found.along.extent, pr.substitute(self.found.lead, values))
-            return self.text
         extent = self.found.along.extent
+        if not self.elements:
+            groups = self._groups()
+            self._store_start(groups)
+            self._elements(groups, number(0), extent)
+            return self.text
         count = tiles(extent, self.elements)
-        shape = (*extents(self.kept), count - 1 + (1 if shortfall(extent) else 0))
+        last = (self.across.extent,) if self.across is not None else ()
+        shape = (*extents(self.kept), count - 1 + (1 if shortfall(extent) else 0), *last)
         sums, before = self.text.tensor("sums", shape), self.text.tensor("before", shape)
         self._block_sums(sums, count - 1)
         self._before(sums, before, count - 1)
@@ -69,75 +103,102 @@ class GroupedScan:
 
     def _block_sums(self, target: str, count: int) -> None:
         """What each block but the last one adds up."""
-        text, (groups, out, values) = self.text, self._groups(count)
-        (y, x), k, row = text.all_items(), text.each("k"), cells(groups)
-        steps, at = text.steps(self.elements // self.whole), (*row, cell(y), cell(x))
-        mine, part = (text.tensor(name, extents((*groups, y, x))) for name in ("mine", "part"))
-        term = self._moved(self.found.term, text.place(self._first(groups), steps, k, y, x), values)
-        text.emit("mine_init", mine, at, text.found.neutral, (*groups, y, x))
-        text.emit("mine", mine, at, term, (*groups, y, x, *steps, k), op=self.found.op)
-        text.emit("part", part, at, text.read(mine, *at), (*groups, y, x))
-        y, x = text.all_items()
-        lines, line = text.tensor("lines", extents((*groups, y))), (*row, cell(y))
-        value = text.tree([text.read(part, *line, number(u)) for u in range(text.items[0])])
-        text.emit("lines", lines, line, value, (*groups, y, replace(x, upper=1)))
-        value = text.tree([text.read(lines, *row, number(u)) for u in range(text.items[1])])
-        text.emit("sums", target, out, value, (*groups, *text.first_item()))
+        groups = self._groups(count)
+        row = Row(groups.ranges, self._first(groups), self.elements // self.whole, None,
+                  lambda at, x: self._moved(self.found.term, at, groups, x), inside=lambda x: self._inside(groups, x))
+        self._with(row).sums(target, lambda at, x: self._cell(groups, cell(groups.blocks[0]), x))
 
     def _before(self, sums: str, target: str, count: int) -> None:
         """The scan of the blocks' sums, a row a group."""
-        text, (groups, out, values) = self.text, self._groups()
-        self._store_start(groups, values)
-        row = Row(groups, number(0), tiles(count, self.whole), self._end(count, self.whole),
-                  lambda at: text.read(sums, *out, at), self.found.neutral)
-        RowScan(text, row).add(target, lambda at: (*out, at), "")
+        groups = self._groups()
+        self._store_start(groups)
+        row = Row(groups.ranges, number(0), tiles(count, self.whole), self._end(count, self.whole),
+                  lambda at, x: self.text.read(sums, *self._cell(groups, at, x)), lambda x: self.found.neutral,
+                  lambda x: self._inside(groups, x))
+        self._with(row).scan(target, lambda at, x: self._cell(groups, at, x), "")
 
     def _blocks(self, before: str, count: int) -> None:
         """The elements of each block, from what comes before it."""
-        groups, out, values = self._groups(count)
-        block, lead = cell(groups[-1]), pr.substitute(self.found.lead, values)
-        ahead: pr.Expr = self.text.read(before, *out[:-1], normalise(pr.Binary("-", block, number(1), I64)))
-        ahead = self.found.joined(lead, ahead) if lead != self.found.neutral else ahead
-        lead = pr.Select(pr.Binary(">", block, number(0), BOOL), ahead, lead, self.found.dtype)
-        self._elements(groups, values, self._first(groups), self.elements, lead)
+        groups = self._groups(count)
+        self._elements(groups, self._first(groups), self.elements, before)
 
-    def _elements(self, groups: Ranges, values: Values, first: pr.Expr, elements: int, lead: pr.Expr) -> None:
-        """The scan itself. first, elements: of a group."""
-        extent = self.found.along.extent
-        row = Row(groups, first, tiles(elements, self.whole), self._end(extent, self.elements or self.whole),
-                  lambda at: self._moved(self.found.term, at, values), lead)
-        RowScan(self.text, row).add(self.s.target, lambda at: tuple(self._moved(e, at, values) for e in self.s.subscripts),
-                                    self.s.name)
+    def _elements(self, groups: _Groups, first: pr.Expr, elements: int, before: str = "") -> None:
+        """The scan itself. first, elements: of a group; before: what comes before the blocks but the first one."""
+        def lead(x: pr.Range) -> pr.Expr:
+            start = pr.substitute(self.found.lead, self._values(groups, x))
+            if not before:
+                return start
+            block = cell(groups.blocks[0])
+            ahead: pr.Expr = self.text.read(before, *self._cell(groups, normalise(pr.Binary("-", block, number(1), I64)), x))
+            ahead = self.found.joined(start, ahead) if start != self.found.neutral else ahead
+            return pr.Select(pr.Binary(">", block, number(0), BOOL), ahead, start, self.found.dtype)
+        end = self._end(self.found.along.extent, self.elements or self.whole)
+        row = Row(groups.ranges, first, tiles(elements, self.whole), end,
+                  lambda at, x: self._moved(self.found.term, at, groups, x), lead, lambda x: self._inside(groups, x))
+        self._with(row).scan(self.s.target, lambda at, x: tuple(self._moved(e, at, groups, x) for e in self.s.subscripts),
+                             self.s.name)
 
-    def _store_start(self, groups: Ranges, values: Values) -> None:
+    def _store_start(self, groups: _Groups) -> None:
         """What stands before the first place, where nothing else stores it."""
         if self.found.start is not None:
-            place = (self._moved(e, number(-1), values) for e in self.s.subscripts)
-            self.text.emit("start", self.s.target, tuple(place), pr.substitute(self.found.start, values),
-                           (*groups, *self.text.first_item()))
+            y, x = self.text.first_line() if self.across is not None else self.text.first_item()
+            place = tuple(self._moved(e, number(-1), groups, x) for e in self.s.subscripts)
+            value = pr.substitute(self.found.start, self._values(groups, x))
+            self.text.emit("start", self.s.target, place, value, (*groups.ranges, y, x), where=self._inside(groups, x))
+
+    def _with(self, row: Row) -> RowScan | ColumnScan:
+        return ColumnScan(self.text, row) if self.across is not None else RowScan(self.text, row)
 
     # ---- places
 
-    def _groups(self, *more: int) -> tuple[Ranges, tuple[pr.Expr, ...], Values]:
-        """A range of groups for each index of rows, and for more; these without that of a single group; and the values of the
-        rows' indices."""
-        values, found = Values(), list[pr.Range]()
+    def _groups(self, *more: int) -> _Groups:
+        """A range of groups for each index of rows, for the columns, and for the blocks; a single group where there is none."""
+        names, kept = self.text.names, list[pr.Range]()
+        values = Values()
         for r in self.kept:
-            found.append(pr.Range(self.text.names.index(f"{r.index}_group"), 0, r.extent, kinds.group(0)))
-            values[r.index] = normalise(pr.Binary("+", cell(found[-1]), number(r.lower), I64))
-        found += (pr.Range(self.text.names.index(f"{self.found.along.index}_block"), 0, n, kinds.group(0)) for n in more)
-        out = cells(tuple(found))
-        return tuple(found) or (pr.Range(self.text.names.index("group"), 0, 1, kinds.group(0)),), out, values
+            kept.append(pr.Range(names.index(f"{r.index}_group"), 0, r.extent, kinds.group(0)))
+            values[r.index] = plus(number(r.lower), (kept[-1], 1))
+        blocks = tuple(pr.Range(names.index(f"{self.found.along.index}_block"), 0, n, kinds.group(0)) for n in more)
+        column = None
+        if self.across is not None:
+            count = -(-self.across.extent // self.text.items[0])
+            column = pr.Range(names.index(f"{self.across.index}_group"), 0, count, kinds.group(0))
+        found = (*kept, *blocks, *((column,) if column is not None else ()))
+        return _Groups(found or (pr.Range(names.index("group"), 0, 1, kinds.group(0)),), blocks, values, column)
 
-    def _first(self, groups: Ranges) -> pr.Expr:
+    def _column(self, groups: _Groups, x: pr.Range) -> pr.Expr:
+        """The number of the column that an item has."""
+        assert groups.column is not None
+        return plus(number(0), (groups.column, self.text.items[0]), (x, 1))
+
+    def _values(self, groups: _Groups, x: pr.Range) -> Values:
+        """The values of the rows' and columns' indices."""
+        if self.across is None:
+            return groups.kept
+        column = normalise(pr.Binary("+", self._column(groups, x), number(self.across.lower), I64))
+        return {**groups.kept, self.across.index: column}
+
+    def _inside(self, groups: _Groups, x: pr.Range) -> tuple[pr.Expr, ...]:
+        """Has an item a column?"""
+        if self.across is None or not may_be_less(0, self.across.extent % self.text.items[0]):
+            return ()
+        return (pr.Binary("<", self._column(groups, x), number(self.across.extent), BOOL),)
+
+    def _cell(self, groups: _Groups, block: pr.Expr, x: pr.Range) -> tuple[pr.Expr, ...]:
+        """Where a block's sum lies."""
+        kept = cells(groups.ranges[:len(self.kept)])
+        return (*kept, block, *((self._column(groups, x),) if self.across is not None else ()))
+
+    def _first(self, groups: _Groups) -> pr.Expr:
         """The first place of a block."""
-        return pr.Binary("*", number(self.elements), cell(groups[-1]), I64)
+        return plus(number(0), (groups.blocks[0], self.elements))
 
     def _end(self, extent: int, parts: int) -> int | None:
         """Where places end; None if parts of so many are whole."""
         return extent if isinstance(extent, Size) or extent % parts else None
 
-    def _moved(self, e: pr.Expr, at: pr.Expr, values: Values) -> pr.Expr:
+    def _moved(self, e: pr.Expr, at: pr.Expr, groups: _Groups, x: pr.Range) -> pr.Expr:
         """An expression of the scan at a place, from its first one."""
         along = self.found.along
-        return normalise(pr.substitute(e, {**values, along.index: pr.Binary("+", at, number(along.lower), I64)}))
+        here = pr.Binary("+", at, number(along.lower), I64)
+        return normalise(pr.substitute(e, {**self._values(groups, x), along.index: here}))
