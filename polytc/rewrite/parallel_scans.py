@@ -1,16 +1,16 @@
 """Scans in blocks, so that threads and work-items share them: what each block adds up, what comes before each, and the rest.
 
-    for i in 1:4001 { x[i,j] += x[i-1,j] where j in 0:3 }                  with inout x[4001,3] on gpu
-    ->  x_sums[j,i_block] += x[i_at + 64*i_block + 1, j] where i_block in 0:62, i_at in 0:64
-        x_before[j,0] = x[0,j];  x_before[j,i_block] = x_before[j, i_block - 1] + x_sums[j, i_block - 1] where i_block in 1:63
-        x_scan[j,i_block,0] = x_before[j,i_block]
-        x_scan[j,i_block, i_at + 1] = x_scan[j,i_block,i_at] + (i_at + 64*i_block < 4000 ? x[i_at + 64*i_block + 1, j] : 0.0)
-        x[i_at + 64*i_block + 1, j] = x_scan[j,i_block, i_at + 1] where i_at + 64*i_block < 4000
+    for i in 1:4001 { x[i] += x[i-1] }                  with inout x[4001] on mali
+    ->  x_sums[i_block] += x[i_at + 64*i_block + 1] where i_block in 0:62, i_at in 0:64
+        x_before[0] = x[0];  x_before[i_block] = x_before[i_block - 1] + x_sums[i_block - 1] where i_block in 1:63
+        x_scan[i_block,0] = x_before[i_block]
+        x_scan[i_block, i_at + 1] = x_scan[i_block,i_at] + (i_at + 64*i_block < 4000 ? x[i_at + 64*i_block + 1] : 0.0)
+        x[i_at + 64*i_block + 1] = x_scan[i_block, i_at + 1] where i_at + 64*i_block < 4000
 
 of associative operators, for prefix reductions (rewrite.tidy.scan) and for recurrences `P[i] = P[i-1] + v[i]`, alone in a `for`
 loop. What comes before the blocks is a scan again, and made in blocks while it is long. (Blelloch, Prefix Sums and Their
-Applications, 1990; two passes as in Sengupta et al., Scan Primitives for GPU Computing, 2007.) Along memory the items of work-
-groups scan together (rewrite.gpu.work_group_scans).
+Applications, 1990; two passes as in Sengupta et al., Scan Primitives for GPU Computing, 2007.) Where GPUs have fast local
+memory, the items of work-groups scan together (rewrite.gpu.work_group_scans).
 
 Blocks follow from the extent and the machine, never from the number of threads: results are the same for all of them. Floats
 are added up in another order than that of the text, as in reductions: not in precise programs. Of open sizes the typical ones

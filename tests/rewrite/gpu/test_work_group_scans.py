@@ -17,7 +17,7 @@ from polytc.program.program import Const, Program
 from polytc.program.scalars import F32
 from polytc.program.sizes import specialised
 from polytc.rewrite import parallel_scans, scan_statements
-from polytc.rewrite.gpu import scan_shapes, scanned_tiles, work_group_scans
+from polytc.rewrite.gpu import scan_shapes, scan_text, scanned_columns, scanned_tiles, work_group_scans
 from polytc.rewrite.parallel_scans import Blocks
 from polytc.rewrite.tidy import scan
 from polytc.runtime.sized import sized
@@ -32,6 +32,22 @@ from tests.rewrite.test_parallel_scans import OPEN, SCANS
 GPU = DEVICES["nvidia-sm90"]
 FORMS = [(0, (2, 2)), (16, (2, 4)), (64, (4, 2)), (0, (4, 8)), (128, (4, 8))]
 """Elements of a block, and items: one tile or several, one block or several, of rows that end in the middle of one."""
+COLUMNS = {
+    "columns": SCANS["columns"],
+    "one column in a line": "def f(f32[130,33] A) -> (f32[130,33] S) {"
+                            " S[0,r] = A[0,r]; for i in 1:130 { S[i,r] = S[i-1,r] + A[i,r] } }",
+    "whole columns": "def f(f32[128,8] A) -> (f32[128,8] S) { S[0,r] = A[0,r]; for i in 1:128 { S[i,r] = S[i-1,r] + A[i,r] } }",
+    "columns of planes": "def f(i32[3,140,6] A) -> (i32[3,140,6] S) { S[p,i,r] max= A[p,k,r] where k <= i, i in 0:140 }",
+    "planes of planes": "def f(i32[140,3,6] A) -> (i32[140,3,6] S) { S[i,p,r] += A[k,p,r] where k <= i, i in 0:140 }",
+    "columns, backwards": "def f(inout f32[901,3] P, f32[901,3] v) -> (P) {"
+                          " for i in 1:901 { P[900-i,r] = P[901-i,r] + v[i,r] } }",
+    "columns without their own": "def f(f64[301,5] A, f64[5] b) -> (f64[301,5] S) {"
+                                 " S[0,r] = b[r]; for i in 1:301 { S[i,r] = S[i-1,r] + A[i-1,r] } }",
+    "columns from a later one": "def f(inout f32[301,7] S) -> (S) { for i in 1:301 { S[i,r] += S[i-1,r] where r in 2:6 } }",
+    "columns of rows": "def f(f32[3,200] A) -> (f32[200,3] S) { S[i,r] += A[r,k] where k <= i, i in 0:200 }",
+}
+COLUMN_FORMS = [(0, (2, 2)), (0, (4, 8)), (32, (2, 2)), (64, (8, 4))]
+"""Columns in one line of items or several, items without a column."""
 MORE = {
     "a sum": "def f(f32[301] A) -> (f32[301] S) { S[0] = A[0]; for i in 1:301 { S[i] = S[i-1] + A[i] } }",
     "rows, whole": "def f(f32[3,256] A) -> (f32[3,256] S) { S[r,0] = A[r,0]; for i in 1:256 { S[r,i] = S[r,i-1] + A[r,i] } }",
@@ -68,15 +84,21 @@ def holds(program: Program, target: Target, schedule: str | None = None) -> None
         np.testing.assert_array_equal(arrays[n], expected[n])
 
 
+CASES = [(name, form) for name in {**SCANS, **MORE} if name != "columns" for form in FORMS] + [
+    (name, form) for name in COLUMNS for form in COLUMN_FORMS]
+
+
 @pytest.mark.part(6)
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("name", {**SCANS, **MORE})
+@pytest.mark.parametrize(("name", "form"), CASES, ids=str)
 def test_groups_scan_as_the_text_says(name: str, form: tuple[int, tuple[int, int]]) -> None:
     """With every access looked at, in one kernel, or three."""
-    program = build({**SCANS, **MORE}[name])
-    found = next(s for s in [scan.simplify_prefixes(program)] if s)
-    if parallel_scans.fits(found, GPU, Blocks(scanned(program), *form)):
-        assert found.statement(scanned(program)).extents["i"] < 2 * form[0]
+    program = build({**SCANS, **MORE, **COLUMNS}[name])
+    tidy = scan.simplify_prefixes(program)
+    s = tidy.statement(scanned(program))
+    found = scan_statements.scan_of(tidy, s)
+    assert found is not None
+    if 2 * form[0] > found.along.extent:
+        assert parallel_scans.fits(tidy, GPU, Blocks(s.name, *form))
         return
     schedule = line(program, *form)
     lowered = compiler.lower_program(program, InterpTarget(GPU), schedule)
@@ -84,11 +106,15 @@ def test_groups_scan_as_the_text_says(name: str, form: tuple[int, tuple[int, int
     holds(program, InterpTarget(GPU), schedule)
 
 
+ON_DEVICES = [(name, form) for name in ("in place", "backwards", "suffixes", "rows without their own", "doubles", "bytes")
+              for form in FORMS] + [(name, form) for name in ("columns", "planes of planes", "columns without their own")
+                                    for form in COLUMN_FORMS]
+
+
 @pytest.mark.part(12)
-@pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("name", ["in place", "backwards", "suffixes", "rows without their own", "doubles", "bytes"])
+@pytest.mark.parametrize(("name", "form"), ON_DEVICES, ids=str)
 def test_on_devices(name: str, form: tuple[int, tuple[int, int]], targets: tuple[str, ...]) -> None:
-    program = build({**SCANS, **MORE}[name])
+    program = build({**SCANS, **MORE, **COLUMNS}[name])
     if "opencl" in targets:
         holds(program, OpenCLTarget(GPU), line(program, *form))
     if cuda_here.COMPILER is not None:
@@ -124,15 +150,18 @@ def chosen(text: str, machine: Machine = GPU) -> tuple[Blocks, ...]:
 
 
 def test_what_is_chosen() -> None:
-    """Rows by a group each where there are enough of them, else blocks; items by themselves along columns, or in the caches."""
+    """Rows and columns as a whole where there are enough of them, else in blocks; by items alone where local memory is slow."""
     sums = "def f(f32[{0},{1}] A) -> (f32[{0},{1}] S) {{ S[r,0] = A[r,0]; for i in 1:{1} {{ S[r,i] = S[r,i-1] + A[r,i] }} }}"
     (rows,), (few,) = chosen(sums.format(4096, 4096)), chosen(sums.format(4, 1 << 22))
     assert rows.elements == 0
     assert rows.items == (16, 16)
     assert few.elements % scanned_tiles.tile_elements((few.items[0], few.items[1])) == 0 != few.elements
     assert chosen(sums.format(9, 40)) == ()
-    columns = "def f(inout f32[9000,5] x) -> (x) { for t in 1:9000 { x[t,j] += x[t-1,j] where j in 0:5 } }"
-    assert [c.items for c in chosen(columns)] == [()]
+    columns = "def f(inout f32[{0},{1}] x) -> (x) {{ for t in 1:{0} {{ x[t,j] += x[t-1,j] where j in 0:{1} }} }}"
+    (many,), (five,) = chosen(columns.format(4096, 4096)), chosen(columns.format(90000, 5))
+    assert many.elements == 0 != five.elements
+    assert five.items == (8, 32)
+    assert [c.items for c in chosen(columns.format(9000, 5), replace(GPU, fast_local_memory=False))] == [()]
     assert [c.items for c in chosen(sums.format(4, 9000), replace(GPU, fast_local_memory=False))] == [()]
 
 
@@ -252,5 +281,7 @@ def test_the_machine_tells_the_shapes() -> None:
     found = scan_statements.scan_of(program, s)
     assert found is not None
     wide, small = ({x.items for x in scan_shapes.shapes(s, found, m)} for m in (GPU, GENERIC_GPU))
+    assert scanned_columns.tile_elements((32, 8)) == 128
+    assert scan_text.number(3).value == 3
     assert (16, 16) in wide - small
     assert work_group_scans.tiles(100, 8) == 13
