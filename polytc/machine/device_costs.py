@@ -36,6 +36,8 @@ class Groups:
                                   "1.30 where the larger of both counts"))
     sector: int = cost(8, "elements", "that memory delivers at once", documented(
         "NVIDIA, CUDA C++ Best Practices Guide, 10.2.1: transactions of 32 bytes"))
+    memory: float = cost(2.0e10, "bytes/second", "from and to memory, of a unit while all are busy", documented(
+        "NVIDIA's white papers: 25e9 of an H100 (3.35 TB/s by 132), 14e9 of an A100, 11e9 of a GeForce RTX 3080"))
     banks: int = cost(32, "banks", "of local memory, each of words of four bytes", documented(
         "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
     copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))

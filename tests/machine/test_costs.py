@@ -12,8 +12,8 @@ from polytc.machine import AVX2, AVX512, GENERIC_CPU, GENERIC_GPU, Cache, Estima
 from polytc.machine.costs import COSTS
 from polytc.machine.quantities import quantities
 
-UNITS = {"cycles", "cycles/byte", "bytes/cycle", "bytes", "seconds", "ratio", "loads", "uses", "elements", "elements moved",
-         "multiply-adds", "steps", "vectors", "instances", "work-items", "groups", "banks"}
+UNITS = {"cycles", "cycles/byte", "bytes/cycle", "bytes/second", "bytes", "seconds", "ratio", "loads", "uses", "elements",
+         "elements moved", "multiply-adds", "steps", "vectors", "instances", "work-items", "groups", "banks"}
 
 
 def test_each_number_says_what_it_is_and_where_it_is_from() -> None:

@@ -1,4 +1,5 @@
-"""Scans in blocks: which are, and that results stay, whoever shares them."""
+"""Scans in blocks of an item or a thread each: which are, and that results stay, whoever shares them. Those of work-groups that
+scan together: tests/rewrite/gpu/test_work_group_scans.py."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.rewrite.equal import small_numbers, with_open_sizes
 
-GPU, CPU = DEVICES["nvidia-sm90"], replace(AVX512, cores=8)
+GPU, CPU = replace(DEVICES["nvidia-sm90"], fast_local_memory=False), replace(AVX512, cores=8)
 SCANS = {
     "in place": "def f(inout f32[1003] x) -> (x) { for i in 1:1003 { x[i] += x[i-1] } }",
     "whole blocks": "def f(inout f32[1025] x) -> (x) { for i in 1:1025 { x[i] = x[i-1] + x[i] } }",

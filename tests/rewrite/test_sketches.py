@@ -31,6 +31,9 @@ STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu
            "polytc.rewrite.complex_numbers.matrix": "complex_numbers",
            "polytc.rewrite.complex_numbers.both_parts": "complex_numbers",
            "polytc.rewrite.complex_numbers.products": "complex_numbers",
+           "polytc.rewrite.gpu.work_group_scans": "parallel_scans",
+           "polytc.rewrite.gpu.scanned_tiles": "parallel_scans",
+           "polytc.rewrite.gpu.scanned_columns": "parallel_scans",
            "polytc.rewrite.digit_sums": "gathered_sums"} | {
     f"polytc.rewrite.gpu.{name}": "local_tiles"
     for name in ("local_tiles", "tiled_contraction", "work_group_reductions", "tile_conditions", "local_transpose")}

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
@@ -32,7 +33,8 @@ from polytc.rewrite.gpu.local_transpose import TransposedGroup, TransposedRows
 from polytc.rewrite.gpu.tiled_contraction import TiledContraction
 from polytc.rewrite.gpu.work_group_reductions import ReducedGroup
 from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
-from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
+from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition, single
+from polytc.schedule.facts.work_groups import is_cut
 
 
 def map_to_work_groups(program: pr.Program, division: Division) -> pr.Program:
@@ -66,8 +68,12 @@ def _groups(program: pr.Program, division: Division, names: Names
     is divided."""
     program, runs = split_reduction.split(program, names, division.parts)
     typical, found = numeric(program), list[tuple[Group, Group | None, Cut | None]]()
-    for run in runs:
-        for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in run))):
+    for cut, part in ((cut, part) for run in runs for cut, part in groupby(run, is_cut)):
+        statements = tuple(typical.statement(s.name) for s in part)
+        if cut:  # by a step before
+            found += ((single((s,)), None, None) for s in statements)
+            continue
+        for group in partition(replace(typical, statements=statements)):
             whole = of_sizes(program, group)
             found.append((group, whole, division.cut(typical, group) if whole is not None else None))
     return program, found

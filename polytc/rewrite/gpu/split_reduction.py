@@ -44,6 +44,7 @@ from polytc.schedule.facts.fusion_groups import (
     single,
 )
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
+from polytc.schedule.facts.work_groups import is_cut
 
 TILE = 64 * 64
 """Results of a contraction that a group computes, about."""
@@ -83,7 +84,7 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
     run: list[pr.Statement] = []
     typical = numeric(program)
     for s in program.statements:
-        found = decide(typical, typical.statement(s.name), _open(s))
+        found = decide(typical, typical.statement(s.name), _open(s)) if not is_cut(s) else None
         while found is not None:
             scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
             tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.program.names import fresh
@@ -78,7 +79,9 @@ def _merge_some(program: pr.Program) -> pr.Program | None:
 
 def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
     """Neighbours in some access, with an inner index that runs over whole dimensions starting at 0; and neighbouring loops that
-    no access knows of."""
+    no access knows of. Work-groups and items that a step before has named stay as they are."""
+    if any(kinds.is_mapped(r.kind) for r in s.ranges):
+        return set()
     ranges = s.by_index
     used_elsewhere = _index_values(s)
     used = used_elsewhere | {n for _, subscripts, _ in _accesses(s) for e in subscripts if (n := _plain(e)) is not None}
