@@ -64,7 +64,7 @@ def _straight(group: Group, given: Tiled) -> tuple[str, tuple[str, ...]] | None:
     if not given.unrolled:
         return None
     name, *indices = given.unrolled
-    reduced = {i: r.extent for i, r in _reduced(group, name).items() if r.lower == 0}
+    reduced = {i: r.extent for i, r in _reduced(group, name).items()}
     if not indices or any(i not in reduced for i in indices):
         raise Misfit(f"{name} reduces over {', '.join(reduced) or 'nothing'}")
     if prod(given.sizes) * prod(reduced[i] for i in indices) > MOST:
