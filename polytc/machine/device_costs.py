@@ -35,6 +35,8 @@ class Groups:
         "NVIDIA, CUDA C++ Best Practices Guide, 10.2.1: transactions of 32 bytes"))
     banks: int = cost(32, "banks", "of local memory, each of words of four bytes", documented(
         "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
+    atomic: float = cost(1.2e-9, "seconds", "an update in local memory by each item of a warp, in banks of their own", guess(
+        "an NVIDIA H200: two cycles; updates in one bank follow one another"))
     copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))
     cached: int = cost(4, "multiply-adds", "an operand's element from the caches; from local memory 1", guess(_BY_HAND))
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))

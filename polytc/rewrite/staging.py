@@ -17,7 +17,7 @@ from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.rewrite import long_sums
 from polytc.rewrite.gpu import division, local_tiles, split_reduction, work_groups_in_loops
-from polytc.rewrite.gpu.division import BLOCKS, PARTS, Cut, Divided, Division
+from polytc.rewrite.gpu.division import ATOMICS, BLOCKS, PARTS, Cut, Divided, Division
 from polytc.rewrite.step import Decision, Option, Places
 from polytc.schedule.facts.fusion_groups import Group
 
@@ -61,10 +61,10 @@ class Staging:
     def options(self, program: pr.Program, machine: Machine) -> Iterator[Places]:
         """The places with reductions in parts as polytc has them, then with one of them otherwise: what may be done with each
         group."""
-        own = [x for x in self.decide(program, machine).choices if x.by in (BLOCKS, PARTS)]
+        own = [x for x in self.decide(program, machine).choices if x.by in (BLOCKS, PARTS, ATOMICS)]
         yield self._places(program, tuple(own), machine)
         for x in self._other_parts(program, tuple(own), machine):
-            kept = [y for y in own if (y.statement, y.by) != (x.statement, PARTS)]
+            kept = [y for y in own if y.statement != x.statement or y.by == BLOCKS]
             yield self._places(program, (*kept, *((x,) if x.steps else ())), machine)
 
     def _places(self, program: pr.Program, fixed: tuple[Divided, ...], machine: Machine) -> Places:
@@ -81,7 +81,7 @@ class Staging:
 
     def _other_parts(self, program: pr.Program, own: tuple[Divided, ...], machine: Machine) -> Iterator[Divided]:
         """Each reduction in another number of parts than polytc has them; without `steps`: undivided."""
-        found, mine = list[Divided](), {x.statement: x for x in own if x.by == PARTS}
+        found, mine = list[Divided](), {x.statement: x for x in own if x.by in (PARTS, ATOMICS)}
 
         def collected(typical: pr.Program, s: pr.Statement, open_: set[str]) -> None:
             line = mine.get(s.name)

@@ -33,6 +33,7 @@ from polytc.rewrite.gpu.tiled_contraction import TiledContraction
 from polytc.rewrite.gpu.work_group_reductions import ReducedGroup
 from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
+from polytc.schedule.facts.work_groups import is_cut
 
 
 def map_to_work_groups(program: pr.Program, division: Division) -> pr.Program:
@@ -67,6 +68,9 @@ def _groups(program: pr.Program, division: Division, names: Names
     program, runs = split_reduction.split(program, names, division.parts)
     typical, found = numeric(program), list[tuple[Group, Group | None, Cut | None]]()
     for run in runs:
+        if is_cut(run[0]):
+            found.append((Group(run, (), ()), None, None))
+            continue
         for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in run))):
             whole = of_sizes(program, group)
             found.append((group, whole, division.cut(typical, group) if whole is not None else None))
