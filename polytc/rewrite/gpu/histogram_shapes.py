@@ -29,8 +29,8 @@ from polytc.schedule.gpu.vector_accesses import is_vector
 
 OPERATORS = {"b": ("|", "&", "^"), "i": ("+", "min", "max", "&", "|", "^"), "u": ("+", "min", "max", "&", "|", "^")}
 """Of updates that GPUs have in one step, by the kind of their numbers."""
-AHEAD = 4
-"""Loads of an item that are under way at once."""
+AHEAD, VECTORS = 4, 2
+"""Loads of an item that are under way at once, of elements and of vectors."""
 VECTOR = 16
 """Bytes that an item loads at once."""
 MOST_COPIES = 16
@@ -146,8 +146,10 @@ def elements(program: pr.Program, s: pr.Statement, u: Update, ranges: int) -> in
 
 
 def each(u: Update, extent: int, by: Histogram) -> int:
-    """Iterations of the walked index that an item has under way at once."""
-    return u.lanes if u.lanes > 1 else max(1, min(AHEAD, -(-extent // by.items)))
+    """Iterations of the walked index that an item has under way at once: some vectors, or elements."""
+    most = VECTORS if u.lanes > 1 else AHEAD
+    parts = by.parts if by.index == u.walked else 1
+    return u.lanes * max(1, min(most, -(-extent // (by.items * u.lanes * parts))))
 
 
 def terms(s: pr.Statement, u: Update, by: Histogram, open_: set[str]) -> int:

@@ -104,10 +104,12 @@ class _Kernel:
         return found
 
     def _inner(self) -> tuple[tuple[pr.Range, int], ...]:
-        """What an item does of a step: neighbouring elements, as a vector, or some that lie as far apart as there are items."""
-        item = self._items("item")
-        some = pr.Range(self.names.index(f"{self.u.walked}_each"), 0, self.each, "unroll")
-        return ((item, self.each), (some, 1)) if self.u.lanes > 1 else ((some, self.by.items), (item, 1))
+        """What an item does of a step: some vectors, or elements, that lie as far apart as all items reach, and the elements of
+        a vector."""
+        item, lanes = self._items("item"), self.u.lanes
+        some = pr.Range(self.names.index(f"{self.u.walked}_each"), 0, self.each // lanes, "unroll")
+        lane = pr.Range(self.names.index(f"{self.u.walked}_lane"), 0, lanes, "unroll")
+        return ((some, self.by.items * lanes), (item, lanes), *(((lane, 1),) if lanes > 1 else ()))
 
     def _items(self, name: str) -> pr.Range:
         return pr.Range(self.names.index(name), 0, self.by.items, kinds.item(0))
@@ -184,31 +186,31 @@ class _Kernel:
         values |= {i: expression(TiledIndex(s.by_index[i].lower, ((r, 1),), ()).whole) for i, r in self.kept.items()}
         cut = self.cuts[u.walked]
         item = next(r for r, _ in cut.inner if kinds.is_item(r.kind))
-        some = next(r for r, _ in cut.inner if r is not item)
+        some = tuple(r for r, _ in cut.inner if r is not item)
         inner = sorted((i for i in s.by_index if i not in self.kept), key=lambda i: i == u.walked)
         turns = [self.cuts[i].outer[0][0] if i in self.cuts else s.by_index[i] for i in inner]
         around = (item, *turns)
         tests, nowhere = self._tests(values), self._nowhere()
         own, loads = dict[pr.Read, pr.Read](), list[pr.Statement]()
-        lane = replace(some, index=self.names.index(f"{u.walked}_lane"), kind="vector" if u.lanes > 1 else "unroll")
         for r in histogram_shapes.copied(s, u.walked):
-            shape = tuple(x.extent for x in (*self.blocks, *around, some))
-            lower = tuple(x.lower for x in (*self.blocks, *around, some))
+            shape = tuple(x.extent for x in (*self.blocks, *around, *some))
+            lower = tuple(x.lower for x in (*self.blocks, *around, *some))
             tensor = pr.Tensor(self.names.label(f"{r.tensor}_own"), r.dtype, shape, lower)
             self.tensors.append(tensor)
-            cell = tuple(pr.Index(x.index) for x in (*self.blocks, *around, some))
+            cell = tuple(pr.Index(x.index) for x in (*self.blocks, *around, *some))
             own[r] = pr.Read(tensor.name, cell, r.dtype)
             other = nowhere[1] if nowhere is not None and nowhere[0] == r else int(identity("+", r.dtype))
-            loads.append(self._load(r, own[r], values, (tests, pr.Const(other, r.dtype)), around, some, lane))
+            loads.append(self._load(r, own[r], values, (tests, pr.Const(other, r.dtype)), around, some))
 
         def moved(e: pr.Expr) -> pr.Expr:
             return normalise(pr.substitute(pr.map_expr(e, lambda x: own.get(x, x) if isinstance(x, pr.Read) else x), values))
         where = (*(tests if nowhere is None else ()), *map(moved, s.where))
-        ends = pr.Const(some.lower, I64), pr.Const(some.upper, I64)
-        bounds = (pr.Bound(some.index, pr.Select(pr.conjunction(where), *ends, I64), ends[1]),) if where else ()
+        last = some[-1]
+        ends = pr.Const(last.lower, I64), pr.Const(last.upper, I64)
+        bounds = (pr.Bound(last.index, pr.Select(pr.conjunction(where), *ends, I64), ends[1]),) if where else ()
         places = [self._inside(moved(s.subscripts[d]), d) for d in u.local]
         at: tuple[pr.Expr, ...] = (*self._groups, *places, self._copy(pr.Index(item.index)))
-        update = self._statement("local", self.local.name, at, moved(u.value), (*around, some), bounds, s.op)
+        update = self._statement("local", self.local.name, at, moved(u.value), (*around, *some), bounds, s.op)
         return [*loads, replace(update, atomic=True)]
 
     def _copy(self, number: pr.Expr) -> pr.Expr:
@@ -247,19 +249,23 @@ class _Kernel:
         return None
 
     def _load(self, r: pr.Read, own: pr.Read, values: dict[str, pr.Expr], otherwise: tuple[tuple[pr.Expr, ...], pr.Const],
-              around: tuple[pr.Range, ...], some: pr.Range, lane: pr.Range) -> pr.Statement:
+              around: tuple[pr.Range, ...], some: tuple[pr.Range, ...]) -> pr.Statement:
         """An item's own copy of what it reads. otherwise: the tests that tell the elements that there are, and what stands for
         others."""
         tests, other = otherwise
-        at: dict[str, pr.Expr] = {some.index: pr.Index(lane.index)}
+        mine = [replace(x, index=self.names.index(f"{x.index}_load")) for x in some]
+        if self.u.lanes > 1:
+            mine[-1] = replace(mine[-1], kind="vector")
+        at: dict[str, pr.Expr] = {x.index: pr.Index(y.index) for x, y in zip(some, mine, strict=True)}
         value: pr.Expr = pr.Read(r.tensor, tuple(normalise(pr.substitute(pr.substitute(sub, values), at))
                                                  for sub in r.subscripts), r.dtype)
         if tests:
-            first: dict[str, pr.Expr] = {some.index: pr.Const(0, I64)} if self.u.lanes > 1 else at  # vectors exist as a whole
+            whole = {some[-1].index: pr.Const(0, I64)} if self.u.lanes > 1 else {}  # vectors exist as a whole, or do not
+            first: dict[str, pr.Expr] = {**at, **whole}
             found = tuple(normalise(pr.substitute(t, first)) for t in tests)
             value = pr.Select(pr.conjunction(found), value, other, r.dtype)
         cell = tuple(pr.substitute(e, at) for e in own.subscripts)
-        return self._statement("load", own.tensor, cell, value, (*around, lane))
+        return self._statement("load", own.tensor, cell, value, (*around, *mine))
 
     def _stored(self) -> tuple[pr.Statement, pr.Statement | None]:
         """What the copies of a group are together, and what adds up the parts."""
