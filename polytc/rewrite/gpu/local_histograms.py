@@ -204,7 +204,7 @@ class _Kernel:
 
         def moved(e: pr.Expr) -> pr.Expr:
             return normalise(pr.substitute(pr.map_expr(e, lambda x: own.get(x, x) if isinstance(x, pr.Read) else x), values))
-        where = (*(tests if nowhere is None else ()), *map(moved, s.where))
+        where = (*(tests if nowhere is None or self._asks() else ()), *map(moved, s.where))
         last = some[-1]
         ends = pr.Const(last.lower, I64), pr.Const(last.upper, I64)
         bounds = (pr.Bound(last.index, pr.Select(pr.conjunction(where), *ends, I64), ends[1]),) if where else ()
@@ -234,6 +234,12 @@ class _Kernel:
             if is_ragged(r.extent, each):
                 found.append(pr.Binary("<", values[index], pr.Const(r.upper, I64), BOOL))
         return tuple(found)
+
+    def _asks(self) -> bool:
+        """Does an update use the divided indices itself, beside what it has loaded?"""
+        own, zero = histogram_shapes.copied(self.s, self.u.walked), pr.Const(0, I64)
+        left = (pr.map_expr(e, lambda x: zero if x in own else x) for e in (self.u.value, *self.s.subscripts))
+        return any(isinstance(x, pr.Index) and x.name in self.cuts for e in left for x in pr.walk(e))
 
     def _nowhere(self) -> tuple[pr.Read, int] | None:
         """A read that is a place in the target, and a number that is none: where that stands for elements that there are not,
