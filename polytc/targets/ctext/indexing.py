@@ -74,7 +74,7 @@ class Indexing:
         if self.itype != "int" or e.lanes > 1 or not intervals.interval(e, self.env).fits32:
             return None
         match e:
-            case loops.Cast(a=a) if e.dtype == I64 and a.dtype.is_int and a.dtype.bits <= 32 and a not in self.known:
+            case loops.Cast(a=a) if e.dtype == I64 and a.dtype.is_int and a.dtype.bits <= 32:
                 text = self.value(a)
                 return text if self.c.scalar(a.dtype) == self.itype else f"({self.itype}){text}"
             case loops.Call(fn="min" | "max") if e.dtype == I64:

@@ -17,6 +17,7 @@ from polytc import compiler, decisions, errors
 from polytc.codegen import loops, traverse
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.poly import dependences
+from polytc.program.canonical import canonical
 from polytc.program.program import Program
 from polytc.program.scalars import I32
 from polytc.rewrite.gpu import histogram_shapes
@@ -81,6 +82,23 @@ def sums_of_two(a: Arrays) -> np.ndarray:
     return np.bincount(x[places(x, 10)], minlength=10)
 
 
+def of_weighted_rows(a: Arrays) -> np.ndarray:
+    found, inside = np.zeros(9, "i4"), places(a["x"], 9)
+    np.add.at(found, a["x"][inside], np.broadcast_to(a["w"][:, None], inside.shape)[inside])
+    return found
+
+
+def of_quotients(a: Arrays) -> np.ndarray:
+    found, inside = np.zeros((51, 9), "i4"), places(a["x"], 9)
+    np.add.at(found, ((np.arange(4001) // 80)[inside], a["x"][inside]), 1)
+    return found
+
+
+def of_places(a: Arrays) -> np.ndarray:
+    x = a["c"][np.clip(a["x"], 0, 899)]
+    return np.bincount(x[places(x, 9)], minlength=9)
+
+
 @dataclass(frozen=True)
 class Case:
     """text: a def; expected: its result, of the inputs."""
@@ -125,6 +143,9 @@ CASES = {
     "a place that is computed": Case("def f(i32[4001] x, i32[4001] c) -> (i32[10] H) { H[2*x[i] + c[i]] += 1 }", sums_of_two),
     "some of them": Case("def f(i32[6000] x, inout i32[8] H) -> (H) { H[x[i]] += 1 where i in 3:5003, i % 3 == 1 }", of_some),
     "a target that begins below 0": Case("def f(i32[5000] x) -> (i32[-2:4] H) { H[x[i]] += 1 }", from_four),
+    "weights of rows": Case("def f(i32[61,301] x, i32[61] w) -> (i32[9] H) { H[x[i,j]] += w[i] }", of_weighted_rows),
+    "quotients": Case("def f(i32[4001] x) -> (i32[51,9] H) { H[i//80,x[i]] += 1 }", of_quotients),
+    "places of places": Case("def f(i32[5000] x, i32[900] c) -> (i32[9] H) { H[c[x[i]]] += 1 }", of_places),
     "ranges of the target": Case("def f(i32[20000] x) -> (i32[16201] H) { H[x[i]] += 1 }", counted(16201)),
 }
 
@@ -322,3 +343,15 @@ def test_a_target_whose_size_stays_open_stays() -> None:
                     typical={"n": 50_000, "m": 16})
     lowered = compiler.lower_program(program, GPU)
     assert not any(s.atomic for s in lowered.rewritten.statements)
+
+
+def test_programs_say_which_updates_are_atomic() -> None:
+    printed = str(shaped(CASES["counts"].text, 32, 4, 3).rewritten)
+    marked = [line for line in printed.splitlines() if line.endswith("# atomic")]
+    assert len(marked) == 1
+    assert marked[0].strip().startswith("S1_local: H_local[")
+    plain = build(CASES["counts"].text)
+    one = replace(plain, statements=tuple(replace(s, atomic=s.op is not None) for s in plain.statements))
+    assert str(one) != str(plain)
+    assert build(str(one)) == build(str(plain))                       # to the language the mark is a comment
+    assert canonical(one) != canonical(plain)                         # to what code is looked up by it is not
