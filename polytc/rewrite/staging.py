@@ -89,6 +89,8 @@ class Staging:
             for index, most in split_reduction.indices(typical, s, open_).items():
                 counts = [n for n in COUNTS if n <= most and (line is None or (line.along, line.steps) != ((index,), (n,)))]
                 found.extend(Divided(s.name, PARTS, along=(index,), steps=(n,)) for n in counts)
+            shapes = (division.of_parts(s, by) for by in split_reduction.histograms(typical, s, open_, machine))
+            found.extend(x for x in shapes if x != line)
         self.survey(_with_blocks(program, own), Division(collected, lambda program, group: None), machine)
         yield from found
 

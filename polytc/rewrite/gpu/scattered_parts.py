@@ -60,7 +60,10 @@ def _few(machine: Machine) -> int:
 def seconds(program: pr.Program, s: pr.Statement, parts: int, ranges: int, machine: Machine) -> float:
     """What a scattered update takes with so many parts and ranges of its target, and what puts copies together."""
     groups, apart = machine.costs.groups, parts * ranges > 1
-    copies = parts * program.tensor(s.target).size * groups.partial / groups.second * 1e-6 / machine.cores
+    size = parts * program.tensor(s.target).size
+    copies = size * groups.partial / groups.second * 1e-6 / machine.cores
+    held = size * program.tensor(s.target).dtype.bytes <= machine.second_cache.bytes
+    copies += s.points * (groups.own_cached if held else groups.own_update) / machine.cores
     return _walking(s, parts, ranges, machine) + machine.costs.launches.launch * (1 + 2 * apart) + apart * copies
 
 

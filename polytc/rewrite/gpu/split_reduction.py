@@ -20,7 +20,7 @@ Groups cannot wait for each other inside of a kernel. Results do not vary: the o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -184,6 +184,14 @@ def _of_scatter(program: pr.Program, s: pr.Statement, machine: Machine, open_: s
         return apart
     why.acts(s.name, f"{by}: {time}; otherwise {other}")
     return by
+
+
+def histograms(program: pr.Program, s: pr.Statement, open_: set[str], machine: Machine) -> Iterator[Histogram]:
+    """The shapes in which a scattered update may be made in local memory, those that take least first."""
+    update = histogram_shapes.update(program, s, open_) if pr.scatters(s) else ""
+    if not isinstance(update, str):
+        found = histogram_shapes.shapes(program, s, update, open_, machine)
+        yield from (by for by, _ in sorted(found, key=lambda x: x[1].seconds))
 
 
 def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, int]:

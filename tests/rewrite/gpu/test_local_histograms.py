@@ -20,6 +20,7 @@ from polytc.poly import dependences
 from polytc.program.canonical import canonical
 from polytc.program.program import Program
 from polytc.program.scalars import I32
+from polytc.rewrite import staging
 from polytc.rewrite.gpu import histogram_shapes
 from polytc.schedule import tree
 from polytc.stages import build
@@ -355,3 +356,15 @@ def test_programs_say_which_updates_are_atomic() -> None:
     assert str(one) != str(plain)
     assert build(str(one)) == build(str(plain))                       # to the language the mark is a comment
     assert canonical(one) != canonical(plain)                         # to what code is looked up by it is not
+
+
+def test_other_shapes_are_options() -> None:
+    program = build("def f(i32[1048576] x) -> (i64[256] H) { H[x[i]] += 1 }")
+    machine = DEVICES["nvidia-sm90"]
+    found = [tuple(x for x in o.choices if x.statement == "S1") for places in staging.STRAIGHT.options(program, machine)
+             for o in places[0] if o.choices]
+    shapes = {(x.elements, x.steps) for lines in found for x in lines if x.by == "atomics"}
+    assert {n for (n,), _ in shapes} == {1, 2, 4, 8, 16}
+    assert any(x.by == "parts" for lines in found for x in lines)
+    assert len(shapes) == len({steps for _, steps in shapes}) * 5
+    assert all(staging.STRAIGHT.fits(program, machine, lines) is None for lines in found[:3])
