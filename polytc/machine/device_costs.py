@@ -37,7 +37,7 @@ class Groups:
         "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
     atomic: float = cost(1.2e-9, "seconds", "an update in local memory by each item of a warp, in banks of their own", guess(
         "an NVIDIA H200: two cycles; updates in one bank follow one another"))
-    own_update: float = cost(1.4e-8, "seconds", "an update by a unit in an item's copy of a target that only memory holds", guess(
+    own_update: float = cost(1.4e-8, "seconds", "an update by a unit of an item's own copy of a target, in memory", guess(
         "an NVIDIA H200: 7.3 ms for 2**26 updates of 2**18 copies of 256 i64, and to fill these"))
     own_cached: float = cost(1.5e-9, "seconds", "such an update in the second cache", guess(
         "a sector of 32 bytes there and back, at 5 TB/s"))
