@@ -49,6 +49,10 @@ def _below(n: int) -> Callable[[np.random.Generator, tuple[int, ...]], np.ndarra
     return lambda rng, shape: rng.integers(0, n, shape, np.int32)
 
 
+def _bytes(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(0, 256, shape, np.uint8)
+
+
 def _half(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return _normal(rng, shape).astype(np.float16)
 
@@ -120,6 +124,20 @@ CASES = (
     Case("histogram 2**26 of 256", "H[x[i]] += 1 -> (i64[256] H)", {"x": (BIG,)},
          lambda t, x: t.bincount(x, minlength=256), 0, 0,
          {"x": _below(256)}),
+    Case("histogram 2**26 of 256, all in one", "H[x[i]] += 1 -> (i64[256] H)", {"x": (BIG,)},
+         lambda t, x: t.bincount(x, minlength=256), 0, 0, {"x": _below(1)}),
+    Case("histogram of 2**26 bytes", "H[x[i]] += 1 -> (i64[256] H)", {"x": (BIG,)},
+         lambda t, x: t.bincount(x, minlength=256), 0, 0, {"x": _bytes}),
+    Case("histogram 2**26 of 100000", "H[x[i]] += 1 -> (i64[100000] H)", {"x": (BIG,)},
+         lambda t, x: t.bincount(x, minlength=100000), 0, 0, {"x": _below(100000)}),
+    Case("histogram 2**26 of 16x64", "H[c[i],x[i]] += 1 -> (i64[16,64] H)", {"c": (BIG,), "x": (BIG,)},
+         lambda t, c, x: t.bincount(c * 64 + x, minlength=1024).reshape(16, 64), 0, 0, {"c": _below(16), "x": _below(64)}),
+    Case("histograms of rows 4096^2 of 64", "H[r,x[r,i]] += 1 -> (i64[4096,64] H)", {"x": (4096, 4096)},
+         lambda t, x: t.zeros((4096, 64), dtype=t.int64, device=x.device).scatter_add_(
+             1, x.long(), t.ones_like(x, dtype=t.int64)), 0, 0, {"x": _below(64)}),
+    Case("sums of 2**26 bytes in 256", "H[x[i]] += w[i] -> (i64[256] H)", {"x": (BIG,), "w": (BIG,)},
+         lambda t, x, w: t.zeros(256, dtype=t.int64, device=x.device).index_add_(0, x, w.long()), 0, 0,
+         {"x": _below(256), "w": _bytes}),
     Case("embedding 2**17 of 50000x256", "Y[i,d] = E[x[i],d]", {"x": (1 << 17,), "E": (50000, 256)}, lambda t, x, e: e[x], 0, 0,
          {"x": _below(50000)}),
     Case("stencil of 5 points 8192", "Y[i,j] = 0.25*(A[i,j+1] + A[i+2,j+1] + A[i+1,j] + A[i+1,j+2]) - A[i+1,j+1]",

@@ -4,7 +4,6 @@ with the grids that polytc's hosts launch."""
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polytc.codegen import launch_order
+from polytc.codegen import launch_order, size_names
 from polytc.codegen.target import Binary, Executable, Source
 from polytc.program import extents
 from polytc.targets.cuda.target import CudaTarget
@@ -146,5 +145,5 @@ class OpenCuda(LoadedCuda):
     """A library that is given the sizes."""
 
     def at(self, sizes: Mapping[str, int]) -> LoadedCuda:
-        spelled = json.loads(self.binary.options["sizes"])
-        return LoadedCuda(self.binary, {**sizes, **dict(zip(spelled, sizes.values(), strict=True))})
+        options = self.binary.options
+        return LoadedCuda(self.binary, {**size_names.named(options, sizes), **size_names.spelled(options, sizes)})

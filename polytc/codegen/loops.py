@@ -185,12 +185,14 @@ class If:
 @frozen
 class Store:
     """buffer[indices] = value. A vector store has a Ramp among the indices. origin: the statement of the program that it
-    computes, for readers only."""
+    computes, for readers only. atomic: the value is `buffer[indices] op x`, of a reduction operator and whole numbers, and what
+    is loaded, computed and stored for it is one step: other work-items may do the same to the element meanwhile."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     value: Expr
     origin: str = field(default="", compare=False)
+    atomic: bool = False
 
 
 @frozen
@@ -256,6 +258,16 @@ class Module:
     def __str__(self) -> str:
         head = f"module {self.name}({', '.join(map(_buffer, self.args))}) -> ({', '.join(self.outputs)})"
         return "\n".join([head, *(f"scratch {_buffer(b)}" for b in self.scratch), *map(format_kernel, self.kernels)])
+
+
+def update(s: Store) -> tuple[str, Expr] | None:
+    """The operator and the other operand of a store `buffer[indices] = buffer[indices] op x` of a number of 32 bits; None for
+    others."""
+    match s.value:
+        case Binary(op=op, a=Load() as old, b=x) | Call(fn=op, args=(Load() as old, x)):
+            whole = old.dtype.kind in "iu" and old.dtype.bits == 32 and op in ("+", "min", "max", "&", "|", "^")
+            return (op, x) if whole and old.buffer == s.buffer and old.indices == s.indices else None
+    return None
 
 
 # ---- construction
@@ -332,7 +344,8 @@ def format_stmt(s: Stmt, depth: int = 0) -> list[str]:
             lines = [f"{pad}if {format_expr(s.cond)}", *format_stmt(s.then, depth + 1)]
             return lines if s.orelse is None else [*lines, f"{pad}else", *format_stmt(s.orelse, depth + 1)]
         case Store():
-            return [f"{pad}{s.buffer.name}[{', '.join(map(format_expr, s.indices))}] = {format_expr(s.value)}"]
+            mark = "atomic " if s.atomic else ""
+            return [f"{pad}{mark}{s.buffer.name}[{', '.join(map(format_expr, s.indices))}] = {format_expr(s.value)}"]
         case Block():
             return [line for x in s.stmts for line in format_stmt(x, depth)]
         case Alloc():

@@ -10,7 +10,7 @@ from polytc.poly import isl
 from polytc.program import program as pr
 from polytc.program import words
 from polytc.program.affine import Affine, Atom, Quotient, Remainder, affine
-from polytc.program.scalars import BOOL, I64, INTRINSICS, identity
+from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, identity
 from polytc.program.sizes import Size
 
 
@@ -32,8 +32,10 @@ class Lowering:
         return loops.Module(p.name, tuple(self.buffers[n] for n in p.arrays), p.outputs,
                             tuple(self.buffers[n] for n in p.temporaries), kernels, once=p.once)
 
-    def statement(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Store:
+    def statement(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Stmt:
         """One instance; values: the statement's indices as expressions over loop variables."""
+        if s.atomic:
+            return self._atomic(s, values)
         buffer = self.buffers[s.target]
         indices = self._indices(s.target, s.subscripts, values)
         value = self.expr(s.value, values)
@@ -43,6 +45,24 @@ class Lowering:
             neutral = loops.Const(identity(s.op, buffer.dtype), buffer.dtype) if s.op is not None else old
             value = loops.Select(inside, value, neutral, buffer.dtype)
         return loops.Store(buffer, indices, combine(s.op, old, value) if s.op is not None else value, s.name)
+
+    def _atomic(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Stmt:
+        """An atomic update, where it stays in its tensor: an item that has nothing to add must not keep others waiting."""
+        assert s.op is not None, "lower: an atomic assignment"
+        buffer, tensor = self.buffers[s.target], self.program.tensor(s.target)
+        indices, tests = list[loops.Expr](), list[loops.Expr]()
+        for sub, lower, extent in zip(s.subscripts, tensor.lower, tensor.shape, strict=True):
+            place = _unwidened(self.expr(sub, values))
+            if affine(sub) is None:
+                tests += _within(place, int(lower), int(extent))
+                large = place.dtype.bits + (place.dtype.kind == "u") > I32.bits
+                place = loops.Cast(place, I32) if large and lower + extent < 1 << 31 else place
+            place = _as_index(place)
+            indices.append(loops.binary("-", place, size(lower)) if isinstance(lower, Size) or lower else place)
+        old = loops.Load(buffer, tuple(indices), buffer.dtype)
+        value = combine(s.op, old, self.expr(s.value, values))
+        store = loops.Store(buffer, old.indices, value, s.name, atomic=True)
+        return loops.If(conjunction(tests), store) if tests else store
 
     def _scatter_inside(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Expr | None:
         """Does a scatter stay in its tensor? None for other statements. Where it does not, a clamped place keeps its value:
@@ -100,6 +120,22 @@ class Lowering:
         tests = [t for i, n in zip(asked, self.program.tensor(r.tensor).shape, strict=True)
                  for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, size(n)))]
         return loops.Select(conjunction(tests), load, loops.Const(r.default.value, r.dtype), r.dtype)
+
+
+def _unwidened(e: loops.Expr) -> loops.Expr:
+    """A number before it was made i64, where that has not changed it."""
+    kept = isinstance(e, loops.Cast) and e.dtype == I64 and e.a.dtype.is_int and e.a.dtype.bits <= I32.bits
+    return e.a if kept and isinstance(e, loops.Cast) else e
+
+
+def _within(place: loops.Expr, lower: int, extent: int) -> list[loops.Expr]:
+    """Whether a number lies in lower..lower+extent-1: in its own type, where that has both ends."""
+    ends = (int(identity(op, place.dtype)) for op in ("max", "min"))
+    least, most = next(ends), next(ends)
+    if not least <= lower <= lower + extent <= most:
+        place, least, most = _as_index(place), -(1 << 63), (1 << 63) - 1
+    return [loops.binary(op, place, loops.Const(n, place.dtype))
+            for op, n, needed in ((">=", lower, least < lower), ("<", lower + extent, lower + extent <= most)) if needed]
 
 
 def size(n: int) -> loops.Expr:

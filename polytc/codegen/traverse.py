@@ -131,7 +131,7 @@ def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],
         case loops.If():
             s = loops.If(on_expr(s.cond), go(s.then), go(s.orelse) if s.orelse is not None else None)
         case loops.Store():
-            s = loops.Store(s.buffer, tuple(map(on_expr, s.indices)), on_expr(s.value), s.origin)
+            s = loops.Store(s.buffer, tuple(map(on_expr, s.indices)), on_expr(s.value), s.origin, s.atomic)
         case loops.Block():
             s = loops.Block(tuple(map(go, s.stmts)))
         case loops.Alloc():

@@ -19,12 +19,14 @@ _BOOLEAN = (*scalars.COMPARISONS, *scalars.LOGICAL)
 
 @dataclass(frozen=True)
 class _Scope:
-    """variables: of the loops around; buffers: by name; writable: names that may be stored to; guarded: under a condition."""
+    """variables: of the loops around; buffers: by name; writable: names that may be stored to; guarded: under a condition;
+    at_once: of loops around, over threads or lanes of a processor."""
 
     variables: frozenset[str]
     buffers: Mapping[str, loops.Buffer]
     writable: frozenset[str]
     guarded: bool = False
+    at_once: bool = False
 
 
 def verify(module: loops.Module) -> loops.Module:
@@ -69,7 +71,8 @@ def _statement(s: loops.Stmt, scope: _Scope) -> None:
                 _need(bound.dtype == I64 and bound.lanes == 1, "a bound is an i64", s)
             _need(s.step > 0, "a step is positive", s)
             _need(s.var not in scope.variables, f"loop variable {s.var} is taken", s)
-            _statement(s.body, replace(scope, variables=scope.variables | {s.var}, guarded=True))
+            at_once = scope.at_once or s.kind in ("parallel", "vector", "reduce")
+            _statement(s.body, replace(scope, variables=scope.variables | {s.var}, guarded=True, at_once=at_once))
         case loops.If():
             _expression(s.cond, scope)
             _need(s.cond.dtype == BOOL and s.cond.lanes == 1, "a condition is one bool", s)
@@ -97,6 +100,9 @@ def _store(s: loops.Store, scope: _Scope) -> None:
     _need(s.buffer.name in scope.writable, f"{s.buffer.name} is not among the buffers written", s)
     _need(s.value.dtype == s.buffer.dtype, f"a {s.value.dtype} into a buffer of {s.buffer.dtype}", s)
     lanes = max((i.lanes for i in s.indices), default=1)
+    if s.atomic:
+        _need(not scope.at_once and lanes == 1, "items of a group alone have atomic updates", s)
+        _need(loops.update(s) is not None, "an atomic update combines an element with a whole number of 32 bits", s)
     _need(s.value.lanes in (1, lanes), f"{s.value.lanes} lanes into {lanes}", s)
 
 

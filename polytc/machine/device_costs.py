@@ -40,6 +40,12 @@ class Groups:
         "NVIDIA's white papers: 25e9 of an H100 (3.35 TB/s by 132), 14e9 of an A100, 11e9 of a GeForce RTX 3080"))
     banks: int = cost(32, "banks", "of local memory, each of words of four bytes", documented(
         "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
+    atomic: float = cost(1.2e-9, "seconds", "an update in local memory by each item of a warp, in banks of their own", guess(
+        "an NVIDIA H200: two cycles; updates in one bank follow one another"))
+    own_update: float = cost(1.4e-8, "seconds", "an update by a unit of an item's own copy of a target, in memory", guess(
+        "an NVIDIA H200: 7.3 ms for 2**26 updates of 2**18 copies of 256 i64, and to fill these"))
+    own_cached: float = cost(1.5e-9, "seconds", "such an update in the second cache", guess(
+        "a sector of 32 bytes there and back, at 5 TB/s"))
     copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))
     cached: int = cost(4, "multiply-adds", "an operand's element from the caches; from local memory 1", guess(_BY_HAND))
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))

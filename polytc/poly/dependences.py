@@ -28,6 +28,7 @@ class Dependences:
         constrain the order (`order` leaves them out), but not at once, so they do constrain parallelism (`all` keeps them).
         Taking them out of value-based dependences would be unsound; see Note [Reductions].
     coarse: what exact ones need, where these are all pairs of instances of statements that touch one tensor. '' if exact.
+    atomic: those of `reduction` whose statement is atomic: items of a GPU may run them at once.
     accesses: what instances read and what they write, to name the element of a broken dependence; None: not known.
 
     Note [Reductions]: with value-based flow only the last instance of a reduction has a dependence on a reader. If the
@@ -41,16 +42,22 @@ class Dependences:
     reduction: islpy.UnionMap
     coarse: str = ""
     accesses: Accesses | None = None
+    atomic: islpy.UnionMap | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """isl's relations belong to a context, which stays in its process: they are read again, all in one."""
         return _read, (tuple(str(x) for x in (self.flow, self.anti, self.output, self.reduction)), self.coarse,
-                       None if self.accesses is None else tuple(map(str, self.accesses)))
+                       None if self.accesses is None else tuple(map(str, self.accesses)),
+                       None if self.atomic is None else str(self.atomic))
 
     @property
     def all(self) -> islpy.UnionMap:
         """What a parallel or vector loop must not carry."""
         return self.flow.union(self.anti).union(self.output)
+
+    def kept_apart(self, by_items: bool) -> islpy.UnionMap:
+        """What a loop must not carry whose iterations may run at once. by_items: of a GPU, whose atomic updates may meet."""
+        return self.all.subtract(self.atomic) if by_items and self.atomic is not None else self.all
 
     @property
     def order(self) -> islpy.UnionMap:
@@ -62,12 +69,13 @@ class Dependences:
             ("flow", self.flow), ("anti", self.anti), ("output", self.output), ("reduction", self.reduction)))
 
 
-def _read(relations: tuple[str, ...], coarse: str, accesses: tuple[str, ...] | None) -> Dependences:
+def _read(relations: tuple[str, ...], coarse: str, accesses: tuple[str, ...] | None, atomic: str | None) -> Dependences:
     """Copied or unpickled dependences, in a context of their own."""
     ctx = isl.new_context()
     flow, anti, output, reduction = (islpy.UnionMap.read_from_str(ctx, text) for text in relations)
     reads, writes = (islpy.UnionMap.read_from_str(ctx, text) for text in accesses or ("{ }", "{ }"))
-    return Dependences(flow, anti, output, reduction, coarse, None if accesses is None else (reads, writes))
+    return Dependences(flow, anti, output, reduction, coarse, None if accesses is None else (reads, writes),
+                       None if atomic is None else islpy.UnionMap.read_from_str(ctx, atomic))
 
 
 def analyse(scop: Scop, operations: int = isl.BUDGET) -> Dependences:
@@ -147,8 +155,9 @@ def _exact(scop: Scop) -> Dependences:
             result = result.union(coalesced(*several).to_union_map())
         return result
 
+    reduction, atomic = _meeting(scop)
     return Dependences(between(scop.writes, scop.reads), between(scop.reads, scop.writes), between(scop.writes, scop.writes),
-                       _meeting(scop))
+                       reduction, atomic=atomic)
 
 
 def _instances(accesses: islpy.Map) -> str:
@@ -182,10 +191,12 @@ def earlier(ctx: islpy.Context, a: pr.Statement, b: pr.Statement, depth: int, le
     return islpy.Map.read_from_str(ctx, f"{{ {ins} -> {outs} : {' or '.join(strictly + equal) or 'false'} }}")
 
 
-def _meeting(scop: Scop) -> islpy.UnionMap:
+def _meeting(scop: Scop) -> tuple[islpy.UnionMap, islpy.UnionMap | None]:
     """Pairs of instances of one update that meet in one element, but for those in which one reads by itself what the other
-    writes: these do not commute. (Within one iteration of all loops there are none.)"""
+    writes: these do not commute. (Within one iteration of all loops there are none.) And those of atomic updates, if there are
+    any."""
     result = islpy.UnionMap.read_from_str(scop.ctx, "{ }")
+    atomic: islpy.UnionMap | None = None
     known = {isl.name(s.name): s for s in scop.program.statements}
     for write in isl.maps(scop.updates):
         pairs = write.apply_range(write.reverse())
@@ -194,4 +205,6 @@ def _meeting(scop: Scop) -> islpy.UnionMap:
             own = scop.reading(s, s.target)
             pairs = pairs.subtract(write.apply_range(own.reverse())).subtract(own.apply_range(write.reverse()))
         result = result.union(pairs.to_union_map())
-    return result
+        if s.atomic:
+            atomic = pairs.to_union_map() if atomic is None else atomic.union(pairs.to_union_map())
+    return result, atomic

@@ -8,7 +8,7 @@
 Everything that the front end would work out is stated: types and shapes of all tensors, the range of each index, initial
 values, names of the statements, the order of their indices where it is not that of appearance. A number is written with its
 type, `f32(0.5)`, where it would get another one. What the language cannot say stands in comments: which inputs keep their
-contents between calls (`Program.constants`), and which sizes are open.
+contents between calls (`Program.constants`), which sizes are open, and which updates are atomic (`Statement.atomic`).
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def format_statement(s: pr.Statement, p: pr.Program, known: tuple[pr.Range, ...]
     appear = dict.fromkeys((*own, *(n.name for e in (*subscripts, value) for n in pr.walk(e) if isinstance(n, pr.Index)),
                             *(r.index for r in stated)))
     order = "" if tuple(appear) == s.indices else f"[{', '.join(s.indices)}]"
-    return f"{s.name}{order}: {left} {op} {pr.format_expr(value)}{where}"
+    mark = "  # atomic" if s.atomic else ""
+    return f"{s.name}{order}: {left} {op} {pr.format_expr(value)}{where}{mark}"
 
 
 def _integer(e: pr.Expr) -> str:

@@ -131,6 +131,8 @@ class Statement:
     loops: labels of the `for` loops around it, outermost first, e.g. ('L1', 'L2'). Two statements are in one loop iff they have
         its label at the same depth; the statements of a loop are neighbours, and call its index by one name.
     bounds: ranges that memory decides; the box holds all values that such an index can have.
+    atomic: each instance of an update of whole numbers reads and writes its element in one step, so that the items of a GPU may
+        run instances that meet in one element at once.
     """
 
     name: str
@@ -143,6 +145,7 @@ class Statement:
     span: Span | None = None
     loops: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
+    atomic: bool = False
 
     @property
     def depth(self) -> int:
@@ -342,4 +345,5 @@ def format_statement(s: Statement, known: tuple[Range, ...] = ()) -> str:
     clauses = [f"{r.index} in {r.lower}:{r.upper}" for r in s.ranges if r not in known] + [
         f"{b.index} in {format_expr(b.lower)}:{format_expr(b.upper)}" for b in s.bounds] + [format_expr(c) for c in s.where]
     where = f"  where {', '.join(clauses)}" if clauses else ""
-    return f"{left}{op if op.startswith(' ') else ' ' + op} {format_expr(s.value)}{where}"
+    mark = "  # atomic" if s.atomic else ""
+    return f"{left}{op if op.startswith(' ') else ' ' + op} {format_expr(s.value)}{where}{mark}"

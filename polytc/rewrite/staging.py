@@ -17,7 +17,7 @@ from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.rewrite import long_sums
 from polytc.rewrite.gpu import division, local_tiles, split_reduction, work_groups_in_loops
-from polytc.rewrite.gpu.division import BLOCKS, PARTS, Cut, Divided, Division
+from polytc.rewrite.gpu.division import ATOMICS, BLOCKS, PARTS, Cut, Divided, Division
 from polytc.rewrite.step import Decision, Option, Places
 from polytc.schedule.facts.fusion_groups import Group
 
@@ -61,10 +61,10 @@ class Staging:
     def options(self, program: pr.Program, machine: Machine) -> Iterator[Places]:
         """The places with reductions in parts as polytc has them, then with one of them otherwise: what may be done with each
         group."""
-        own = [x for x in self.decide(program, machine).choices if x.by in (BLOCKS, PARTS)]
+        own = [x for x in self.decide(program, machine).choices if x.by in (BLOCKS, PARTS, ATOMICS)]
         yield self._places(program, tuple(own), machine)
         for x in self._other_parts(program, tuple(own), machine):
-            kept = [y for y in own if (y.statement, y.by) != (x.statement, PARTS)]
+            kept = [y for y in own if y.statement != x.statement or y.by == BLOCKS]
             yield self._places(program, (*kept, *((x,) if x.steps else ())), machine)
 
     def _places(self, program: pr.Program, fixed: tuple[Divided, ...], machine: Machine) -> Places:
@@ -81,7 +81,7 @@ class Staging:
 
     def _other_parts(self, program: pr.Program, own: tuple[Divided, ...], machine: Machine) -> Iterator[Divided]:
         """Each reduction in another number of parts than polytc has them; without `steps`: undivided."""
-        found, mine = list[Divided](), {x.statement: x for x in own if x.by == PARTS}
+        found, mine = list[Divided](), {x.statement: x for x in own if x.by in (PARTS, ATOMICS)}
 
         def collected(typical: pr.Program, s: pr.Statement, open_: set[str]) -> None:
             line = mine.get(s.name)
@@ -89,6 +89,8 @@ class Staging:
             for index, most in split_reduction.indices(typical, s, open_).items():
                 counts = [n for n in COUNTS if n <= most and (line is None or (line.along, line.steps) != ((index,), (n,)))]
                 found.extend(Divided(s.name, PARTS, along=(index,), steps=(n,)) for n in counts)
+            shapes = (division.of_parts(s, by) for by in split_reduction.histograms(typical, s, open_, machine))
+            found.extend(x for x in shapes if x != line)
         self.survey(_with_blocks(program, own), Division(collected, lambda program, group: None), machine)
         yield from found
 

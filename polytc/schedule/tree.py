@@ -13,7 +13,7 @@ from polytc.decisions import Entry
 from polytc.poly import isl, legality, marks
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
-from polytc.program.kinds import KINDS
+from polytc.program.kinds import KINDS, is_mapped
 from polytc.schedule import yaml
 
 errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
@@ -112,16 +112,16 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
     broken = legality.violation(schedule.tree, deps.order, deps.accesses)
     if broken is not None:
         return Refusal("E701", broken)
-    dependences = deps.all
     met = dict[str, tuple[int, str]]()
     for node, kinds in marked_bands(schedule.tree):
         _known(node, kinds)
         _told_apart(node, kinds, met)
-        carried = legality.Carried(node, dependences, deps.accesses)
+        carried = {by_items: legality.Carried(node, deps.kept_apart(by_items), deps.accesses)
+                   for by_items in set(map(is_mapped, kinds))}
         for member, kind in enumerate(kinds):
             if kind in ("sequential", "unroll"):
                 continue
-            conflict = legality.apart(node, member, deps.reduction) if kind == "reduce" else carried.by(member)
+            conflict = legality.apart(node, member, deps.reduction) if kind == "reduce" else carried[is_mapped(kind)].by(member)
             if conflict is not None:
                 return Refusal("E704", conflict, (kind, marks.of(node.parent()).name, member), kind == "reduce")
     return None

@@ -94,3 +94,25 @@ def test_the_pass_that_breaks_the_loops_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("POLYTC_CHECK", "1")
     with pytest.raises(AssertionError, match=r"stage 'loops'.*pass 'breaks': .*an output is no argument"):
         polytc.lower("C[i,j] += A[i,k]*B[k,j]", shapes={"A": (4, 5), "B": (5, 6)})
+
+
+COUNTS = loops.Buffer("n", I32, (8,), "local")
+
+
+def counted(value: loops.Expr, kind: str) -> loops.Kernel:
+    """Atomic updates of an element by the iterations of a loop."""
+    update = loops.Store(COUNTS, (c(3),), value, atomic=True)
+    return kernel(loops.For("b", c(0), c(2), 1, loops.Alloc(COUNTS, loop(update, kind=kind)), "block"), ())
+
+
+def test_atomic_updates_are_of_items() -> None:
+    old, one = loops.Load(COUNTS, (c(3),), I32), loops.Const(1, I32)
+    assert verify.verify_kernel(counted(loops.Binary("+", old, one, I32), "thread"))
+    assert verify.verify_kernel(counted(loops.Call("max", (old, one), I32), "sequential"))
+    for kind in ("parallel", "vector"):
+        with pytest.raises(AssertionError, match="items of a group alone"):
+            verify.verify_kernel(counted(loops.Binary("+", old, one, I32), kind))
+    for value in (one, loops.Binary("-", old, one, I32), loops.Binary("+", replace(old, indices=(c(4),)), one, I32)):
+        with pytest.raises(AssertionError, match="combines an element"):
+            verify.verify_kernel(counted(value, "thread"))
+    assert "atomic n[3] = (n[3] + 1)" in str(counted(loops.Binary("+", old, one, I32), "thread"))

@@ -44,6 +44,8 @@ NO_STEPS: dict[str, Callable[[Program], Program]] = {
         lambda p: split_reduction.split(p, Names.of(p), division.own(MACHINES["gpu"]).parts)[0],
     "polytc.rewrite.gpu.scattered_parts":
         lambda p: split_reduction.split(p, Names.of(p), division.own(MACHINES["gpu"]).parts)[0],
+    "polytc.rewrite.gpu.local_histograms":
+        lambda p: split_reduction.split(p, Names.of(p), division.own(MACHINES["gpu"]).parts)[0],
     "polytc.rewrite.index_checks": lambda p: index_checks.check_indices(p)[0],
 }
 """Rewrites that are not in the table: parts of a step by themselves, and what is asked for."""

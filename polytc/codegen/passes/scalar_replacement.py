@@ -30,7 +30,7 @@ Places: TypeAlias = dict[Access, tuple[loops.Buffer, tuple[loops.Expr, ...]]]
 
 class _Use(NamedTuple):
     """One access inside a region. conditional: it may not happen (under an If, a Select, or a loop that may not run). copies:
-    the loops of copies around it (passes.unrolling), outermost first."""
+    the loops of copies around it (passes.unrolling), outermost first. atomic: other items do the same to the element."""
 
     buffer: loops.Buffer
     slot: Access
@@ -38,6 +38,7 @@ class _Use(NamedTuple):
     conditional: bool
     looped: bool
     copies: tuple[loops.For, ...] = ()
+    atomic: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _chosen(s: loops.Stmt, facts: _Facts, done: frozenset[str], *, looped: bool)
     tiles: dict[str, tuple[tile_promotion.Tile, loops.Buffer]] = {}
     for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
         mine = [u for u in uses if u.buffer.name == name]
-        if name in done:
+        if name in done or any(u.atomic for u in mine):
             continue
         if any(u.copies for u in mine):
             try:
@@ -192,7 +193,7 @@ def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool
             uses.append(_Use(e.buffer, (e.indices, e.lanes), False, conditional or chosen, looped, copies))
     match s:
         case loops.Store():
-            uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped, copies))
+            uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped, copies, s.atomic))
         case loops.For(kind="unroll"):
             _collect(s.body, uses, looped=looped, conditional=conditional, copies=(*copies, s))
         case loops.For():

@@ -40,7 +40,9 @@ def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
             return _if(s, known)
         case loops.Store():
             indices = tuple([expr(i, known) for i in s.indices])
-            return loops.Block(()) if _untouched(indices) else loops.Store(s.buffer, indices, value(s.value, known), s.origin)
+            if _untouched(indices):
+                return loops.Block(())
+            return loops.Store(s.buffer, indices, value(s.value, known), s.origin, s.atomic)
         case loops.Block():
             return loops.block(*(simplify(x, known) for x in s.stmts))
         case loops.Alloc():

@@ -3,6 +3,7 @@
     local_tiles S1: by=blocks                                                       # a long sum, for its accuracy
     local_tiles S1: by=parts along=k steps=2                                        # groups divide the sum, too
     local_tiles S1: by=parts along=i,H steps=61,16                                  # of a histogram H, and ranges of H, too
+    local_tiles S1: by=atomics items=256 elements=16 along=i steps=1024              # with 16 copies of it in local memory
     local_tiles S1_init: by=tiles rows=j,i items=16,16 elements=4,4 along=k steps=16
     local_tiles S1_init: by=registers rows=j,i items=16,16 elements=4,4 along=k steps=4
     local_tiles S2_init: by=reduction rows=i items=64,4
@@ -21,17 +22,25 @@ from typing import TypeVar
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.rewrite.gpu import contraction_tiles, local_transpose, scattered_parts, split_reduction, work_group_shape
+from polytc.rewrite.gpu import (
+    contraction_tiles,
+    histogram_shapes,
+    local_transpose,
+    scattered_parts,
+    split_reduction,
+    work_group_shape,
+)
 from polytc.rewrite.gpu.contraction_tiles import Blocking
+from polytc.rewrite.gpu.histogram_shapes import Histogram
 from polytc.rewrite.gpu.local_transpose import TransposedRows
-from polytc.rewrite.gpu.split_reduction import Parts
+from polytc.rewrite.gpu.split_reduction import Decide, Parts
 from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
 from polytc.rewrite.step import Reasons
 from polytc.schedule.decisions import Misfit
 from polytc.schedule.facts.fusion_groups import Group
 
-BLOCKS, PARTS, TILES, REGISTERS, REDUCTION, TRANSPOSITION = WAYS = (
-    "blocks", "parts", "tiles", "registers", "reduction", "transposition")
+BLOCKS, PARTS, ATOMICS, TILES, REGISTERS, REDUCTION, TRANSPOSITION = WAYS = (
+    "blocks", "parts", "atomics", "tiles", "registers", "reduction", "transposition")
 """What a line may say that is done."""
 
 Cut = Blocking | TransposedRows | WorkGroupShape
@@ -43,7 +52,7 @@ class Divided:
     """by: see WAYS. rows: the shared loops that are divided, by the indices of the first statement, the fastest axis first;
     items: of a group along each axis; elements: of an item along each. along, steps: of tiles, the reduced indices, by those of
     the contraction, that run between two copies of the operands, and how far; of parts, the index that is divided, and into how
-    many."""
+    many; of a scattered update the target, too, with its ranges. elements of atomics: copies of the target in a group."""
 
     statement: str
     by: str
@@ -60,7 +69,7 @@ class Division:
     items divide a group, of (program, group), both for typical sizes; weighs: whether `for` loops stay as they are where
     launches take longer. choices, why: collected meanwhile."""
 
-    parts: Callable[[pr.Program, pr.Statement, set[str]], Parts | None]
+    parts: Decide
     cut: Callable[[pr.Program, Group], Cut | None]
     weighs: bool = False
     choices: list[Divided] = field(default_factory=list)
@@ -69,10 +78,10 @@ class Division:
 
 def own(machine: Machine) -> Division:
     """polytc decides."""
-    division = Division(lambda program, s, open_: _noted(split_reduction.choose(program, s, machine, open_), s),
+    division = Division(lambda program, s, open_: _noted(split_reduction.choose(program, s, machine, open_, division.why), s),
                         lambda program, group: _cut(program, group), weighs=True)
 
-    def _noted(parts: Parts | None, s: pr.Statement) -> Parts | None:
+    def _noted(parts: Parts | Histogram | None, s: pr.Statement) -> Parts | Histogram | None:
         if parts is not None:
             division.choices.append(of_parts(s, parts))
         return parts
@@ -98,8 +107,9 @@ class Given:
     def division(self) -> Division:
         return Division(self.parts, self.cut)
 
-    def parts(self, program: pr.Program, s: pr.Statement, open_: set[str]) -> Parts | None:
-        return self._taken(s, (PARTS,), lambda line: _read_parts(program, s, line, open_))
+    def parts(self, program: pr.Program, s: pr.Statement, open_: set[str]) -> Parts | Histogram | None:
+        return self._taken(s, (PARTS, ATOMICS), lambda line: _read_parts(program, s, line, open_) if line.by == PARTS else
+                           _read_atomics(program, s, line, open_, self.machine))
 
     def cut(self, program: pr.Program, group: Group) -> Cut | None:
         return self._taken(group.statements[0], (TILES, REGISTERS, REDUCTION, TRANSPOSITION),
@@ -151,9 +161,12 @@ def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[
 
 # ---- lines
 
-def of_parts(s: pr.Statement, parts: Parts) -> Divided:
+def of_parts(s: pr.Statement, parts: Parts | Histogram) -> Divided:
     """The line of a reduction that groups divide."""
     more = [(s.target, parts.ranges)] if parts.ranges > 1 else []
+    if isinstance(parts, Histogram):
+        along, steps = zip((parts.index, parts.parts), *more, strict=True)
+        return Divided(s.name, ATOMICS, items=(parts.items,), elements=(parts.copies,), along=along, steps=steps)
     along, steps = zip((parts.index, parts.count), *more, strict=True)
     return Divided(s.name, PARTS, along=along, steps=steps)
 
@@ -183,6 +196,25 @@ def _read_parts(program: pr.Program, s: pr.Statement, line: Divided, open_: set[
     if not 2 - (ranges > 0) <= line.steps[0] <= possible[line.along[0]]:
         raise Misfit(f"there may be 2 to {possible[line.along[0]]} parts along {line.along[0]}")
     return replace(split_reduction.parts(program, s, line.along[0], line.steps[0]), ranges=max(1, ranges))
+
+
+def _read_atomics(program: pr.Program, s: pr.Statement, line: Divided, open_: set[str], machine: Machine) -> Histogram:
+    """The copies in local memory that a line says. Raises Misfit."""
+    update = histogram_shapes.update(program, s, open_)
+    if isinstance(update, str):
+        raise Misfit(f"{s.name} is not updated in local memory: {update}")
+    numbers = (*line.items, *line.elements, *line.steps)
+    if len(line.items) != 1 or len(line.elements) != 1 or not 1 <= len(line.along) == len(line.steps) <= 2 or min(numbers) < 1:
+        raise Misfit("one number of `items` and `elements`, and `steps` for an index and perhaps the target")
+    if line.along[1:] not in ((), (s.target,)) or line.items[0] > machine.max_work_group or line.items[0] & line.items[0] - 1:
+        raise Misfit(f"`along` is an index, and {s.target}; `items` a power of two up to {machine.max_work_group}")
+    if line.elements[0] & line.elements[0] - 1 or line.elements[0] > histogram_shapes.MOST_COPIES:
+        raise Misfit(f"`elements` is a power of two up to {histogram_shapes.MOST_COPIES}")
+    by = Histogram(line.along[0], line.steps[0], line.steps[1] if len(line.steps) > 1 else 1, line.elements[0], line.items[0])
+    why = histogram_shapes.misfit(program, s, update, by, open_, machine)
+    if why:
+        raise Misfit(why)
+    return by
 
 
 def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> Cut:

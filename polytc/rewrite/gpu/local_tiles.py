@@ -33,7 +33,7 @@ from polytc.rewrite.gpu.local_transpose import TransposedGroup, TransposedRows
 from polytc.rewrite.gpu.tiled_contraction import TiledContraction
 from polytc.rewrite.gpu.work_group_reductions import ReducedGroup
 from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
-from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition, single
+from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
 from polytc.schedule.facts.work_groups import is_cut
 
 
@@ -68,12 +68,11 @@ def _groups(program: pr.Program, division: Division, names: Names
     is divided."""
     program, runs = split_reduction.split(program, names, division.parts)
     typical, found = numeric(program), list[tuple[Group, Group | None, Cut | None]]()
-    for cut, part in ((cut, part) for run in runs for cut, part in groupby(run, is_cut)):
-        statements = tuple(typical.statement(s.name) for s in part)
-        if cut:  # by a step before
-            found += ((single((s,)), None, None) for s in statements)
+    for cut, part in ((cut, tuple(part)) for run in runs for cut, part in groupby(run, is_cut)):
+        if cut:  # by a step before, or by the split
+            found.append((Group(part, (), ()), None, None))
             continue
-        for group in partition(replace(typical, statements=statements)):
+        for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in part))):
             whole = of_sizes(program, group)
             found.append((group, whole, division.cut(typical, group) if whole is not None else None))
     return program, found

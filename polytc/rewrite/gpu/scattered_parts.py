@@ -1,7 +1,8 @@
-"""Histograms and other scattered updates: work-items make partial results each, and a second kernel puts them together.
+"""Scattered updates: work-items make partial results each, and a second kernel puts them together. (Whole numbers have a way of
+their own, rewrite.gpu.local_histograms, where it is estimated to take less.)
 
-    H[x[i]] += 1 -> (i64[64] H)                         with i64 x[10000] on gpu
-    ->  H_parts[i_part, x[125*i_at + i_part]] += 1 where i_part in 0:125, i_at in 0:80
+    H[x[i]] += w[i] -> (f32[64] H)                      with i64 x[10000], w[10000] on gpu
+    ->  H_parts[i_part, x[125*i_at + i_part]] += w[125*i_at + i_part] where i_part in 0:125, i_at in 0:80
         H[k] += H_parts[i_part,k] where i_part in 0:125, k in 0:64
 
 Instances that memory may let meet are one item's, whose copy of the target nobody else touches: no update is atomic, so that
@@ -44,6 +45,28 @@ def divisible(program: pr.Program, s: pr.Statement) -> dict[str, pr.Range]:
     return {i: r for i, r in s.by_index.items() if i not in kept}
 
 
+def _walking(s: pr.Statement, parts: int, ranges: int, machine: Machine) -> float:
+    """Seconds that an item goes through its part in. Tests slow each other down where there are more items than units run at
+    once."""
+    launches, items = machine.costs.launches, prod(s.extents[i] for i in coincident_indices(s))
+    tests = launches.test * max(1.0, items * parts * ranges / _few(machine)) if ranges > 1 else 0.0
+    return s.points / max(1, items) / parts * (tests + launches.step / AHEAD / ranges)
+
+
+def _few(machine: Machine) -> int:
+    return machine.costs.groups.per_unit * machine.cores * MAX_WORK_GROUP
+
+
+def seconds(program: pr.Program, s: pr.Statement, parts: int, ranges: int, machine: Machine) -> float:
+    """What a scattered update takes with so many parts and ranges of its target, and what puts copies together."""
+    groups, apart = machine.costs.groups, parts * ranges > 1
+    size = parts * program.tensor(s.target).size
+    copies = size * groups.partial / groups.second * 1e-6 / machine.cores
+    held = size * program.tensor(s.target).dtype.bytes <= machine.second_cache.bytes
+    copies += s.points * (groups.own_cached if held else groups.own_update) / machine.cores
+    return _walking(s, parts, ranges, machine) + machine.costs.launches.launch * (1 + 2 * apart) + apart * copies
+
+
 def choose(program: pr.Program, s: pr.Statement, machine: Machine) -> tuple[str, int, int] | None:
     """The index that items divide, into how many, and the ranges of the target; None where that would take longer."""
     reduced, launches = divisible(program, s), machine.costs.launches
@@ -56,21 +79,14 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine) -> tuple[str,
     most = max(1, min(wanted, s.points // size, longest.extent // 2)) if s.op is not None else 1
     equal = [n for n in range(most, -(-most * 3 // 4) - 1, -1) if longest.extent % n == 0]
     parts = max(equal, default=most)
-    few = machine.costs.groups.per_unit * machine.cores * MAX_WORK_GROUP
-    if items >= few:
+    if items >= _few(machine):
         return None
-
-    def time(n: int, m: int) -> float:
-        """With n parts and m ranges. Tests slow each other down where there are more items than units run at once."""
-        tests = launches.test * max(1.0, items * n * m / few) if m > 1 else 0.0
-        return s.points / max(1, items) / n * (tests + launches.step / AHEAD / m)
-    ranges = min((1 << n for n in range(max(1, min(extent, wanted // parts)).bit_length())), key=lambda m: (time(parts, m), m))
-    if time(parts, 1) - time(parts, ranges) < 2 * launches.launch:
+    ranges = min((1 << n for n in range(max(1, min(extent, wanted // parts)).bit_length())),
+                 key=lambda m: (_walking(s, parts, m, machine), m))
+    if _walking(s, parts, 1, machine) - _walking(s, parts, ranges, machine) < 2 * launches.launch:
         ranges = 1
-    groups = machine.costs.groups
-    copies = parts * size * groups.partial / groups.second * 1e-6 / machine.cores
-    saved = time(1, 1) - time(parts, ranges) - copies
-    return (longest.index, parts, ranges) if parts * ranges > 1 and saved > 2 * launches.launch else None
+    saved = seconds(program, s, 1, 1, machine) - seconds(program, s, parts, ranges, machine)
+    return (longest.index, parts, ranges) if parts * ranges > 1 and saved > 0 else None
 
 
 def gathered(program: pr.Program, s: pr.Statement) -> int:

@@ -20,21 +20,24 @@ Groups cannot wait for each other inside of a kernel. Results do not vary: the o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from polytc.machine import Machine
+from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.linear import expression, linear, normalise
 from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size, representative
-from polytc.rewrite.gpu import contraction_tiles, scattered_parts
+from polytc.rewrite.gpu import contraction_tiles, histogram_shapes, local_histograms, scattered_parts
 from polytc.rewrite.gpu.contraction_tiles import DEPTHS, SMALL
+from polytc.rewrite.gpu.histogram_shapes import Histogram
+from polytc.rewrite.gpu.local_histograms import Made
 from polytc.rewrite.gpu.tiled_indices import TiledIndex
 from polytc.rewrite.gpu.work_group_shape import COLUMNS, ELEMENTS_PER_ITEM, fastest_index
+from polytc.rewrite.step import Reasons
 from polytc.schedule.facts.fusion_groups import (
     MINIMAL_PARALLELISM,
     coincident_indices,
@@ -73,7 +76,7 @@ class Parts:
     ranges: int = 1
 
 
-Decide = Callable[[pr.Program, pr.Statement, set[str]], Parts | None]
+Decide = Callable[[pr.Program, pr.Statement, set[str]], Parts | Histogram | None]
 """How a reduction is divided, of the program and its statement for typical sizes, and the indices of other extents."""
 
 
@@ -84,23 +87,39 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
     run: list[pr.Statement] = []
     typical = numeric(program)
     for s in program.statements:
-        found = decide(typical, typical.statement(s.name), _open(s)) if not is_cut(s) else None
-        while found is not None:
-            scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
-            tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \
-                _parts(known, s, found, names)
-            tensors.append(tensor)
-            start = _start(run, s) if s.op is not None else None
-            runs += [tuple(run), made]
-            run = [] if start is None else [start]
-            typical = replace(typical, tensors=(*typical.tensors, representative(tensor)))
-            found = decide(typical, representative(s), _open(s)) if scattered else None
-        run.append(s)
+        left: pr.Statement | None = s
+        found = decide(typical, typical.statement(s.name), _open(program, s)) if not is_cut(s) else None
+        while found is not None and left is not None:
+            scattered, known = pr.scatters(left), replace(program, tensors=tuple(tensors))
+            start = _start(run, left) if left.op is not None else None
+            fresh = start is not None and isinstance(found, Histogram) and local_histograms.may_begin(known, start, left, found)
+            made = _made(known, left, found, names, fresh)
+            tensors += made.tensors
+            left = made.total
+            kept = [start] if start is not None and not fresh else []
+            runs += [(*run, *(kept if left is None else ())), made.statements]
+            run = kept if left is not None else []
+            typical = replace(typical, tensors=(*typical.tensors, *map(representative, made.tensors)))
+            found = decide(typical, representative(left), _open(known, left)) if scattered and left is not None else None
+        run += [left] if left is not None else []
     runs = [r for r in (*runs, tuple(run)) if r]
     return replace(program, tensors=tuple(tensors), statements=tuple(s for r in runs for s in r)), runs
 
 
-def _open(s: pr.Statement) -> set[str]:
+def _made(program: pr.Program, s: pr.Statement, by: Parts | Histogram, names: Names, fresh: bool) -> Made:
+    """A reduction divided so. fresh: see local_histograms."""
+    if isinstance(by, Histogram):
+        return local_histograms.made(program, s, by, names, fresh)
+    if pr.scatters(s):
+        tensor, statements, total = scattered_parts.made(program, s, by.index, by.count, by.ranges, names)
+    else:
+        tensor, statements, total = _parts(program, s, by, names)
+    return Made((tensor,), statements, total)
+
+
+def _open(program: pr.Program, s: pr.Statement) -> set[str]:
+    if pr.scatters(s):
+        return histogram_shapes.opened(program, s)
     return {r.index for r in s.ranges if isinstance(r.extent, Size)}
 
 
@@ -114,13 +133,12 @@ def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
     return None if moved & {s.target, *(r.tensor for r in pr.reads(run[at]))} else run.pop(at)
 
 
-def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> Parts | None:
+def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str], why: Reasons) -> Parts | Histogram | None:
     """The parts of a reduction that has too few groups: all that the machine runs at once are needed to keep its memory busy,
     since each item waits for its own loads (Little's law). open_: the indices of the statement whose extents are
     other ones too."""
     if pr.scatters(s):
-        found = scattered_parts.choose(program, s, machine)
-        return Parts(found[0], found[1], 1, True, found[2]) if found is not None else None
+        return _of_scatter(program, s, machine, open_, why)
     reduced, results = _divisible(program, s), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
         return None
@@ -154,6 +172,36 @@ def _piece(groups: int, machine: Machine) -> int:
     if groups < MINIMAL_PARALLELISM:
         return machine.costs.groups.pieces
     return int(MAX_WORK_GROUP * AHEAD * machine.costs.launches.launch / machine.costs.launches.step)
+
+
+def _of_scatter(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str], why: Reasons
+                ) -> Parts | Histogram | None:
+    """Copies of the target in local memory, or for each item, what is estimated to take less."""
+    copies = scattered_parts.choose(program, s, machine)
+    apart = Parts(copies[0], copies[1], 1, True, copies[2]) if copies is not None else None
+    update = histogram_shapes.update(program, s, open_)
+    if isinstance(update, str):
+        why.declines(s.name, f"updated in local memory: {update}")
+        return apart
+    found = histogram_shapes.choose(program, s, update, open_, machine)
+    if found is None:
+        why.declines(s.name, "updated in local memory: no copy of its target fits, or their sums may not")
+        return apart
+    by, time = found
+    other = Estimate(memory=scattered_parts.seconds(program, s, *((apart.count, apart.ranges) if apart else (1, 1)), machine))
+    if time.seconds >= other.seconds:
+        why.declines(s.name, f"updated in local memory: {time}; otherwise {other}")
+        return apart
+    why.acts(s.name, f"{by}: {time}; otherwise {other}")
+    return by
+
+
+def histograms(program: pr.Program, s: pr.Statement, open_: set[str], machine: Machine) -> Iterator[Histogram]:
+    """The shapes in which a scattered update may be made in local memory, those that take least first."""
+    update = histogram_shapes.update(program, s, open_) if pr.scatters(s) else ""
+    if not isinstance(update, str):
+        found = histogram_shapes.shapes(program, s, update, open_, machine)
+        yield from (by for by, _ in sorted(found, key=lambda x: x[1].seconds))
 
 
 def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, int]:

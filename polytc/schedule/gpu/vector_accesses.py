@@ -49,16 +49,16 @@ def _fits(program: pr.Program, s: pr.Statement, index: str, width: int) -> bool:
     tested = [r for r in chosen if isinstance(r, pr.Read)] + [r for r in pr.reads(s) if r.default is not None]
     if any(_walks(sub, index) for r in tested for sub in r.subscripts):
         return False
-    target = _is_vector(program.tensor(s.target), s.subscripts, index, width)
+    target = is_vector(program.tensor(s.target), s.subscripts, index, width)
     return target and all(not any(_walks(sub, index) for sub in r.subscripts) or
-                          _is_vector(program.tensor(r.tensor), r.subscripts, index, width) for r in pr.reads(s))
+                          is_vector(program.tensor(r.tensor), r.subscripts, index, width) for r in pr.reads(s))
 
 
 def _walks(e: pr.Expr, index: str) -> bool:
     return pr.Index(index) in pr.walk(e)
 
 
-def _is_vector(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], index: str, width: int) -> bool:
+def is_vector(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], index: str, width: int) -> bool:
     """Is the tensor read or written in aligned vectors, `width` iterations of the index from a multiple of it each? Halves are
     not: vload_half promises no more than their own alignment."""
     form = linear(subscripts[-1]) if subscripts else None

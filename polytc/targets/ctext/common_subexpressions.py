@@ -62,8 +62,17 @@ def _scaled(e: loops.Expr) -> str:
 
 
 def of_store(s: loops.Store, known: Collection[loops.Expr]) -> list[loops.Expr]:
-    """The index expressions that one statement repeats, smaller ones first."""
-    return sorted((e for e, n in Counter(_indices(s)).items() if n > 1 and e not in known), key=_size)
+    """The index expressions that one statement repeats, smaller ones first, and then the places in memory of a scatter."""
+    repeated = sorted((e for e, n in Counter(_indices(s)).items() if n > 1 and e not in known), key=_size)
+    found = [e for i in s.indices for e, conditional in traverse.loads(i) if not conditional and not s.atomic]
+    uses = Counter(e for top in traverse.expressions(s) for e, _ in traverse.loads(top)) if found else Counter[loops.Load]()
+    return repeated + [e for e in dict.fromkeys(found) if uses[e] > 1 and e not in known and _is_plain(e, s.buffer)]
+
+
+def _is_plain(e: loops.Load, stored: loops.Buffer) -> bool:
+    """Is a number loaded from memory that a statement does not store to, from where no memory tells?"""
+    own = e.buffer == stored or e.buffer.space == "private"
+    return e.lanes == 1 and not own and not any(isinstance(x, loops.Load) for i in e.indices for x in traverse.walk_expr(i))
 
 
 def _size(e: loops.Expr) -> int:

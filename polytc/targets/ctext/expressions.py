@@ -141,6 +141,8 @@ class Expressions(Indexing):
             if intervals.is_index(e) and e.op in _COMPARISONS:
                 op, a, b = _compared(e)
                 return operation(op, self.index(a), self.index(b))
+            if e.op in _COMPARISONS and (both := self._narrow_sides(e)) is not None:
+                return operation(e.op, *both)
             return operation(e.op, self.value(e.a), self.value(e.b))
         if e.op in ("//", "%", "/") and e.dtype.is_int:
             return self._divide(e)
@@ -151,6 +153,13 @@ class Expressions(Indexing):
         if e.op in ("<<", ">>"):
             return self._shift(e)
         return self.combine(e.op, e.dtype, e.lanes, self._operand(e, e.a, e.b), self._operand(e, e.b, e.a))
+
+    def _narrow_sides(self, e: loops.Binary) -> tuple[str, str] | None:
+        """The sides of a comparison of a number in memory with an index, in `int` where both fit."""
+        if not intervals.is_index(e.b) or e.lanes > 1 or not intervals.interval(e.b, self.env).fits32:
+            return None
+        a = self._narrow(e.a)
+        return (a, self.index(e.b)) if a is not None else None
 
     def _operand(self, e: loops.Binary, side: loops.Expr, other: loops.Expr) -> str:
         """One side of arithmetic; C repeats a scalar in all lanes by itself where the other side is a vector of floats."""

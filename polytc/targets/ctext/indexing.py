@@ -36,6 +36,8 @@ class Indexing:
         if e in self.known:
             return self.known[e]
         if not intervals.is_index(e):
+            if (narrow := self._narrow(e)) is not None:
+                return narrow
             return f"({self.itype}){self.value(e)}" if e.lanes == 1 else \
                 self.c.vectors.convert(self._type(e.lanes), self.value(e))
         match e:
@@ -66,6 +68,22 @@ class Indexing:
                 return add(e.op, self.index(e.a), self.index(e.b))
             case _:
                 raise AssertionError(e)
+
+    def _narrow(self, e: loops.Expr) -> str | None:
+        """A number that is in memory, or an end of it, in `int` where it fits: nothing is widened on the way."""
+        if self.itype != "int" or e.lanes > 1 or not intervals.interval(e, self.env).fits32:
+            return None
+        match e:
+            case loops.Cast(a=a) if e.dtype == I64 and a.dtype.is_int and a.dtype.bits <= 32:
+                text = self.value(a)
+                return text if self.c.scalar(a.dtype) == self.itype else f"({self.itype}){text}"
+            case loops.Call(fn="min" | "max") if e.dtype == I64:
+                parts = [self.index(a) if intervals.is_index(a) else self._narrow(a) for a in e.args]
+                if any(p is None for p in parts):
+                    return None
+                name = e.fn if self.c.limits else self.preamble.index_helper(e.fn, self.itype)
+                return functools.reduce(lambda a, b: f"{name}({a}, {b})", [bare(p) for p in parts if p is not None])
+        return None
 
     def _type(self, lanes: int) -> str:
         return self.c.vector(I32 if self.itype == "int" else I64, lanes)

@@ -204,6 +204,9 @@ class GroupWriter(Statements):
         return self.names.variable(f"item{axis}") if f"item{axis}" in self.shared else self.local_id(axis)
 
     def store(self, s: loops.Store) -> None:
+        if s.atomic:
+            self.line(self.atomic(s))
+            return
         width = max([s.value.lanes, *(i.lanes for i in s.indices)])
         place, write = self.places.place(s.buffer), self.expressions
         value = s.value if s.value.lanes == width else loops.Broadcast(s.value, width, s.value.dtype)
@@ -223,6 +226,14 @@ class GroupWriter(Statements):
             self.line(line)
         else:
             self.scoped(lambda: self.scatter(s, width, text))
+
+    def atomic(self, s: loops.Store) -> str:
+        """`atomicAdd(&H[k], x);`"""
+        found = loops.update(s)
+        assert found is not None, "an atomic store that is no update"
+        op, x = found
+        address = self.places.address(self.expressions, s.buffer, s.indices)
+        return f"{self.expressions.c.atomics[op]}({address}, {bare(self.expressions.value(x))});"
 
     def scatter(self, s: loops.Store, width: int, text: str) -> None:
         """Store a vector's lanes one by one, the last one last."""

@@ -27,4 +27,6 @@ WORDS = {
 
 CUDA = Language("CUDA C", types.LANES, types.scalar, types.vector, types.unsigned, types.mask, types.constant, types.value_bits,
                 plain_rows.FLOAT, plain_rows.INTEGER, plain_rows.UNSIGNED, intrinsics.BOOL, plain_rows.HELPERS, limits=False,
-                words=WORDS, byte=types.byte, function=DEVICE, vectors=vectors.CudaVectors())
+                words=WORDS, byte=types.byte, function=DEVICE, vectors=vectors.CudaVectors(),
+                atomics={"+": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "&": "atomicAnd", "|": "atomicOr",
+                         "^": "atomicXor"})

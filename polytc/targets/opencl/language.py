@@ -8,4 +8,6 @@ from polytc.targets.opencl import types, vectors
 
 OPENCL = Language("OpenCL C", types.LANES, types.scalar, types.vector, types.unsigned, types.mask, types.constant,
                   types.value_bits, intrinsics.FLOAT, intrinsics.INTEGER, intrinsics.UNSIGNED, intrinsics.BOOL,
-                  {}, byte=types.byte, vectors=vectors.OpenCLVectors())
+                  {}, byte=types.byte, vectors=vectors.OpenCLVectors(),
+                  atomics={"+": "atomic_add", "min": "atomic_min", "max": "atomic_max", "&": "atomic_and", "|": "atomic_or",
+                           "^": "atomic_xor"})

@@ -22,13 +22,14 @@ from tests.rewrite.equal import same_results, with_open_sizes
 
 GPU = DEVICES["nvidia-sm90"]
 PROGRAMS = {
-    "integers": ("def f(i32[5000] x) -> (i32[8] H) { H[x[i]] += 1 }", 5000),
-    "a prime": ("def f(i32[5003] x, inout i32[8] H) -> (H) { H[x[i]] += 1 where i in 0:5003 }", 5003),
+    "numbers": ("def f(i32[5000] x, f32[5000] w) -> (f32[8] H) { H[x[i]] += w[i] }", 5000),
+    "a prime": ("def f(i32[5003] x, f32[5003] w, inout f32[8] H) -> (H) { H[x[i]] += w[i] where i in 0:5003 }", 5003),
     "weights": ("def f(i32[4001] x, f32[4001] w) -> (f32[6] H) { H[x[i]] += w[i] }", 4001),
+    "sums of 64 bits": ("def f(i32[4001] x, i64[4001] w) -> (i64[6] H) { H[x[i]] += w[i] }", 4001),
     "rows": ("def f(i32[6000] x, f32[6000,3] g) -> (f32[7,3] E) { E[x[i],d] += g[i,d] }", 6000),
     "largest": ("def f(i32[4001] x, f32[4001] w) -> (f32[6] H) { H[x[i]] max= w[i] }", 4001),
-    "two dimensions": ("def f(i32[5000] x, i32[5000] y) -> (i32[5,6] H) { H[x[i],y[i]] += 1 }", 5000),
-    "a condition": ("def f(i32[5003] x, inout i32[8] H) -> (H) { H[x[i]] += 1 where i in 3:5003, i % 3 == 1 }", 5000),
+    "two dimensions": ("def f(i32[5000] x, i32[5000] y, f32[5000] w) -> (f32[5,6] H) { H[x[i],y[i]] += w[i] }", 5000),
+    "a condition": ("def f(i32[5003] x, inout f32[8] H) -> (H) { H[x[i]] += 1.0 where i in 3:5003, i % 3 == 1 }", 5000),
 }
 
 
@@ -103,7 +104,7 @@ def test_a_line_says_how_many_ranges(along: str, steps: str, words: str) -> None
 
 
 @pytest.mark.parametrize("text", [
-    "def f(i32[50] x) -> (i32[8] H) { H[x[i]] += 1 }",                              # short
+    "def f(i32[50] x, f32[50] w) -> (f32[8] H) { H[x[i]] += w[i] }",                  # short
     "def f(i32[40] x, inout i32[8] H) -> (H) { H[x[i]] = i where i in 0:40 }",                      # short
     "def f(i32[5000] x, f32[5000,200000] g) -> (f32[6,200000] E) { E[x[i],d] += g[i,d] }",     # items enough
 ])
@@ -116,11 +117,11 @@ def test_what_stays(text: str) -> None:
 
 def test_indices_beyond_the_target_are_left_out_in_kernels() -> None:
     """Counted by numpy; the interpreter sees every access, and items at once."""
-    program = build("def f(i32[3001] x) -> (i32[8] H) { H[x[i]] += 1 }")
+    program = build("def f(i32[3001] x) -> (f32[8] H) { H[x[i]] += 1.0 }")
     machine = GENERIC_GPU
     assert "H_parts" in str(compiler.lower_program(program, OpenCLTarget(machine)).rewritten)
     x = np.random.default_rng(3).integers(-2, 11, 3001).astype("i4")
-    found = np.full(8, 77, "i4")
+    found = np.full(8, 77, "f4")
     compiler.compile_program(program, InterpTarget(machine)).run([x, found])
     np.testing.assert_array_equal(found, np.bincount(x[(x >= 0) & (x < 8)], minlength=8))
 

@@ -30,6 +30,24 @@ static inline float __int_as_float(int bits)
     return value;
 }
 
+/* Threads switch at barriers alone, so that what they do between these is one step. */
+#define POLYTC_ATOMIC(name, type, result) \
+    static inline type name(type *address, type b) \
+    { \
+        const type a = *address; \
+        *address = static_cast<type>(result); \
+        return a; \
+    }
+#define POLYTC_ATOMICS(type) \
+    POLYTC_ATOMIC(atomicAdd, type, static_cast<unsigned>(a) + static_cast<unsigned>(b)) \
+    POLYTC_ATOMIC(atomicMin, type, a < b ? a : b) \
+    POLYTC_ATOMIC(atomicMax, type, a > b ? a : b) \
+    POLYTC_ATOMIC(atomicAnd, type, a & b) \
+    POLYTC_ATOMIC(atomicOr, type, a | b) \
+    POLYTC_ATOMIC(atomicXor, type, a ^ b)
+POLYTC_ATOMICS(int)
+POLYTC_ATOMICS(unsigned)
+
 struct polytc_fiber {
     ucontext_t context;
     char *stack;

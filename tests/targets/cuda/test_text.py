@@ -109,3 +109,14 @@ def test_no_device_and_no_library_is_asked() -> None:
     script = ("import sys, polytc; polytc.lower('C[i] = A[i]', 'cuda', shapes={'A': (4,)}); "
               "assert not [m for m in sys.modules if m == 'cuda' or m.startswith(('cuda.', 'pyopencl'))]")
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(("text", "dtype", "long"), [
+    ("Y[i,d] = E[x[i],d]", "i32", False), ("Y[i,d] = E[x[i],d]", "u16", False), ("Y[i,d] = E[x[i],d]", "u32", True),
+    ("Y[i,d] = E[x[i],d]", "i64", True), ("H[x[i]] += E[i,0] -> (f32[30] H)", "i32", False)])
+def test_places_of_32_bits_stay_such(text: str, dtype: str, long: bool) -> None:
+    """They are compared and clamped in int, and a scatter loads each once; wider ones in what holds them."""
+    source = polytc.lower(text, CudaTarget(), shapes={"x": (1000,), "E": (1000, 8)}, dtypes={"x": dtype}).source.text
+    kernel = source[source.index("__global__"):]
+    assert ("long" in kernel) == long
+    assert len(re.findall(r"[^_]x\[", kernel)) == (1 if "H" in text else source.count("x["))
