@@ -22,7 +22,7 @@
 
 Items then meet once in a step instead of twice (passes.barriers), and what they load for the next step need not have come while
 they compute. Local memory must have room for both copies, in as many groups as a unit
-should have. Guarantees: the same stores in the same order, but for
+should have; with products for a matrix unit, whose copies need no registers, in as many as the memory of a unit itself has room for. Guarantees: the same stores in the same order, but for
 those to tiles.
 """
 
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import loops, matrix_products, traverse
 from polytc.machine import Machine
 from polytc.program.names import fresh
 
@@ -42,7 +42,10 @@ def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel of a GPU with two copies of the tiles that loops over steps make in each iteration."""
     own = [s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)]
     taken = {b.name for b in (*kernel.args, *own)}
-    room = machine.local_bytes // machine.costs.groups.per_unit - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
+    products = any(True for _ in matrix_products.products(kernel.body))
+    most = (machine.unit_local_bytes if products else 0) or machine.local_bytes
+    room = min(machine.local_bytes, most // machine.costs.groups.per_unit) - sum(
+        b.size * b.dtype.bytes for b in own if b.space == "local")
     if machine.kind != "gpu" or not machine.fast_local_memory:
         return kernel
 

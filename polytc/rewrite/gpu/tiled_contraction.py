@@ -23,7 +23,7 @@ from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
-from polytc.rewrite.gpu import contraction_tiles, tile_conditions, tile_copies
+from polytc.rewrite.gpu import contraction_tiles, matrix_tiles, tile_conditions, tile_copies
 from polytc.rewrite.gpu.contraction_tiles import Blocking
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.tile_copies import Operand
@@ -64,6 +64,8 @@ class TiledContraction:
         """The parts of an index within a group's tile: the items, and what each has of it. Vectors of neighbouring items are
         neighbours in local memory; in others, those of one item."""
         b = self.blocking
+        if b.matrix:
+            return self._inside_warps(i, axis)
         items, elements = b.items[axis], b.elements[axis]
         item = pr.Range(self.names.index(f"{i}_item"), 0, items, kinds.item(axis))
         if axis == 2:
@@ -76,6 +78,17 @@ class TiledContraction:
             return (item, b.lanes), (part, items * b.lanes), (vector, 1)
         return (item, elements), (part, b.lanes), (vector, 1)
 
+    def _inside_warps(self, i: str, axis: int) -> tuple[tuple[pr.Range, int], ...]:
+        """The parts of an index within a group's tile where warps multiply tiles, see rewrite.gpu.matrix_tiles."""
+        (across, down, beside), (columns, rows), name = self.blocking.items, self.blocking.elements, self.names.index
+        if axis == 1:
+            return (pr.Range(name(f"{i}_item"), 0, down, kinds.item(1)), 1), (pr.Range(name(f"{i}_row"), 0, rows, "unroll"), down)
+        lanes = self.blocking.lanes
+        return ((pr.Range(name(f"{i}_warp"), 0, beside, kinds.item(2)), across * columns),
+                (pr.Range(name(f"{i}_item"), 0, across, kinds.item(0)), lanes),
+                (pr.Range(name(f"{i}_vector"), 0, columns // lanes, "unroll"), across * lanes),
+                (pr.Range(name(f"{i}_lane"), 0, lanes, "vector"), 1))
+
     def _reduction(self) -> dict[str, TiledIndex]:
         depth, cuts = dict(self.blocking.depth), dict[str, TiledIndex]()
         for r in self.main.ranges:
@@ -83,7 +96,9 @@ class TiledContraction:
                 continue
             step = depth.get(r.index, 1)
             outer = pr.Range(self.names.index(f"{r.index}_step"), 0, -(-r.extent // step), "sequential")
-            inner = pr.Range(self.names.index(f"{r.index}_at"), 0, step, "sequential" if self.blocking.staged else "unroll")
+            kind = (kinds.MATRIX if self.blocking.matrix and r.index in depth else
+                    "sequential" if self.blocking.staged else "unroll")
+            inner = pr.Range(self.names.index(f"{r.index}_at"), 0, step, kind)
             cuts[r.index] = TiledIndex(r.lower, ((outer, step),), ((inner, 1),))
         return cuts
 
@@ -105,8 +120,9 @@ class TiledContraction:
 
     @property
     def elements(self) -> list[pr.Range]:
-        """The loops over the elements of a group's tile: items first, the vector last."""
-        return sorted(self._inner(reduced=False), key=lambda r: (not kinds.is_item(r.kind), r.kind == "vector"))
+        """The loops over the elements of a group's tile: items first, those that are neighbours last, the vector last."""
+        return sorted(self._inner(reduced=False), key=lambda r: (not kinds.is_item(r.kind), r.kind == kinds.item(0),
+                                                                 r.kind == kinds.item(1), r.kind == "vector"))
 
     @property
     def _box(self) -> pr.Box:
@@ -256,7 +272,8 @@ class TiledContraction:
         inside = tile_conditions.reached(s.where, self.cuts)
         masks = [c for c in s.where if c not in self._region(self.at)]
         cut = self._ragged_steps() if tested else []
-        factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
+        factors = tuple(map(_uncast, (value.a, value.b))) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" \
+            else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(value) if isinstance(e, pr.Read)):
             there = pr.substitute(read, moved)
@@ -277,7 +294,7 @@ class TiledContraction:
         if tests:
             new = pr.Select(pr.conjunction(tuple(tests)), new, pr.Const(identity(s.op or "+", dtype), dtype), dtype)
         items = [r for r in self.elements if kinds.is_item(r.kind)]
-        points = [r for r in self.elements if r not in items]
+        points = [replace(r, kind=kinds.MATRIX) if self.blocking.matrix else r for r in self.elements if r not in items]
         ranges = (*self.groups, *self.steps, *items, *self._inner(reduced=True), *points)
         name = s.name if tested else self.names.label(f"{s.name}_whole")
         main = replace(s, name=name, target=self.mine.name, subscripts=self._cell(), value=new, ranges=ranges, where=inside)
@@ -311,7 +328,7 @@ class TiledContraction:
         low = tuple(replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True))
         widths = tuple(high - low + 1 for low, high in box)
         ends = tuple(self._end(read, d, f) for d, f in enumerate(forms))
-        order = self._layout(forms) if self.blocking.staged else range(len(forms))
+        order = self._layout(forms) if self.blocking.staged and not self.blocking.matrix else range(len(forms))
         return Operand(read, self.program.tensor(read.tensor), low, widths, ends, tuple(order), self.outside.ranges)
 
     def _has_zeros(self, read: pr.Read, cut: list[str]) -> bool:
@@ -330,7 +347,10 @@ class TiledContraction:
         cell = (*(pr.Index(r.index) for r in around), *(expression(shifted[d]) for d in operand.order))
         label = self.names.label(f"{self.main.name}_{name}")
         if staged:
-            copy = tile_copies.copy(operand, label, name, around, self.blocking.items, self.blocking.lanes, self.names)
+            halves = self.blocking.matrix
+            most = matrix_tiles.BYTES // read.dtype.bytes if halves else self.blocking.lanes
+            flying = tile_copies.ELEMENTS_IN_FLIGHT * (4 if halves else 1)  # which need no registers on their way
+            copy = tile_copies.copy(operand, label, name, around, self.blocking.items, most, self.names, flying)
         else:
             copy = tile_copies.to_registers(operand, label, name, around, self.blocking.lanes, self.names, tested)
         return copy, cell
@@ -348,6 +368,11 @@ class TiledContraction:
         """The order of an operand's dimensions in local memory: those of the tile last, so that its rows are contiguous."""
         tile = {self.group.rows[r][self.at] for r in self.blocking.rows}
         return sorted(range(len(forms)), key=lambda d: bool(tile & {i for i, _ in forms[d].terms}))
+
+
+def _uncast(e: pr.Expr) -> pr.Expr:
+    """What is converted to another type of floats, or the expression itself."""
+    return e.a if isinstance(e, pr.Cast) and e.a.dtype.is_float else e
 
 
 def _simple(e: pr.Expr) -> pr.Expr:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from polytc.codegen import loops
+from polytc.codegen import intervals, loops
 from polytc.program.scalars import DType
 from polytc.targets.ctext import places
 from polytc.targets.cuda import types
+from polytc.targets.cuda.matrix_unit import Unit
 
 if TYPE_CHECKING:
     from polytc.targets.ctext.expressions import Expressions
+    from polytc.targets.ctext.language import Language
 
 BITS = {"f16": "half", "bf16": "bfloat"}
 """dtype -> what functions between floats and its bits are called after."""
@@ -60,6 +63,28 @@ class Memory(places.Memory):
 
     place_type = Place
     alignment: ClassVar[int] = ALIGNED
+
+    def __init__(self, kernel: loops.Kernel, spell: Callable[[loops.Buffer], str], language: Language, unit: Unit) -> None:
+        """unit: whose tiles hold the bits of halves."""
+        self.unit = unit
+        self.apart = unit.products.keys()
+        super().__init__(kernel, spell, True, language)
+
+    def _own(self, b: loops.Buffer, name: str, accesses: Sequence[places.Access]) -> places.Place:
+        made = super()._own(b, name, accesses)
+        return replace(made, ctype=types.memory(b.dtype, "global")) if b in self.unit.tiles else made
+
+    def bytes_of(self, b: loops.Buffer) -> int:
+        return b.dtype.bytes if b in self.unit.tiles else super().bytes_of(b)
+
+    def copied_together(self, b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> int:
+        """The bytes that one copy takes of neighbouring halves; 0 where they must be copied one by one."""
+        lanes = max(i.lanes for i in indices)
+        aligned = all(intervals.multiple(e) * stride % lanes == 0 for e, stride in zip(places.first(indices), b.strides, strict=True))
+        if lanes * b.dtype.bytes not in (4, 8, ALIGNED) or not self.is_contiguous(indices) or not aligned:
+            return 0
+        self.needs_alignment |= b.space == "global"
+        return lanes * b.dtype.bytes
 
     def memory_type(self, dtype: DType, space: str) -> str:
         """See types.py."""
