@@ -67,7 +67,7 @@ class _Scene:
     """What tiles are chosen for. rows, lanes: see Blocking; reads: the subscripts of each operand, and bytes of an element;
     names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
     the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most; summed:
-    the one along which a matrix unit may add up, '' if none may; vector: numbers that it copies at once."""
+    the one along which a matrix unit may add up, '' if none may; whole: in whole steps; vector: numbers that it copies at once."""
 
     machine: Machine
     rows: tuple[int, ...]
@@ -79,6 +79,7 @@ class _Scene:
     reduced: dict[str, int]
     longest: str
     summed: str = ""
+    whole: bool = False
     vector: int = 1
 
     def boxes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
@@ -203,7 +204,10 @@ def _shaped_for_matrix(scene: _Scene, group: Group, wanted: Blocking) -> Blockin
         return f"a matrix unit may not do it, or `rows` is {','.join(group.rows[r][0] for r in scene.rows[:2])}"
     if [i for i, _ in wanted.depth] != [scene.summed]:
         return f"`along` is {scene.summed}"
-    why = matrix_tiles.problem(wanted.items, wanted.elements, wanted.depth[0][1])
+    steps = wanted.depth[0][1]
+    why = matrix_tiles.problem(wanted.items, wanted.elements, steps)
+    if not why and scene.whole and scene.reduced[scene.summed] % steps:
+        why = f"`steps` divide {scene.reduced[scene.summed]}"
     if why:
         return why
     bytes_ = scene.footprint(_sizes_of(wanted, scene)) // 2
@@ -215,8 +219,8 @@ def _for_matrix(scene: _Scene) -> list[Blocking]:
     """The tiles of warps, if a matrix unit may add up the products."""
     made = [Blocking(scene.rows[:2], items, elements, matrix_tiles.PAIR, (), matrix=True)
             for items, elements in (matrix_tiles.shapes(scene.machine) if scene.summed else ())]
-    return [replace(b, depth=((scene.summed, matrix_tiles.steps(scene.reduced[scene.summed], b.tile, scene.machine)),))
-            for b in made]
+    deep = [(b, matrix_tiles.steps(scene.reduced[scene.summed], scene.whole, b.tile, scene.machine)) for b in made]
+    return [replace(b, depth=((scene.summed, steps),)) for b, steps in deep if steps]
 
 
 def _options(scene: _Scene) -> list[Blocking]:
@@ -275,9 +279,9 @@ def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None
                        for r in pr.reads(s))
     longest = max(reduced, key=lambda i: (reduced[i], i))
     summed = matrix_tiles.steps_along(program, s, conditions_on(s, names), names[rows[0]], names[rows[1]], machine)
-    vector = matrix_tiles.lanes(program, s) if summed in reduced else 1
-    return _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest,
-                  summed if summed in reduced else "", vector)
+    found = _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
+    return found if summed not in reduced else replace(
+        found, summed=summed, whole=not matrix_tiles.ends_there(s, summed), vector=matrix_tiles.lanes(program, s))
 
 
 def _copied_together(s: pr.Statement) -> dict[str, int]:

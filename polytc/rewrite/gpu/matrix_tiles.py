@@ -1,10 +1,11 @@
 """Contractions of halves for a matrix unit: which there are, the tiles of warps, and what they take.
 
-    C[i,j] += A[i,k]*B[k,j]                             with f16 A[512,64], f16 B[64,512], f32 C[512,512] on sm80
+    C[i,j] += A[i,k]*B[k,j]                             with f16 A[512,64], f16 B[64,512] on gpu
     ->  A_tile[i_group,j_group,k_step,...] = A[...];  B_tile[i_group,j_group,k_step,...] = B[...]
-        C_acc[i_group,j_group,j_warp,i_item,j_item,i_row,j_vector,j_lane] += f32(A_tile[..., i_item + 32*i_row, k_at])
-            * f32(B_tile[..., k_at, 32*j_warp + 8*j_vector + 2*j_item + j_lane])
-            where k_at in 0:32 matrix, i_row in 0:4 matrix, j_vector in 0:4 matrix, j_lane in 0:2 matrix
+        C_single_acc[i_group,j_group,j_warp,i_item,j_item,i_row,j_vector,j_lane] +=
+            f32(A_tile[i_group,j_group,k_step, i_item + 16*i_row, k_at])
+            * f32(B_tile[i_group,j_group,k_step, k_at, 2*j_item + j_lane + 8*j_vector + 16*j_warp])
+        C_acc[...] = f16(C_single_acc[...]);  C[32*i_group + i_item + 16*i_row, ...] = C_acc[...]
 
 A warp adds products of 16 x 16 and 16 x 8 numbers to 16 x 8 sums, of which each item holds four. With item = 4*y + x of a warp
 these lie at rows y and 8 + y, columns 2*x and 2*x + 1 (NVIDIA, PTX ISA, mma.m16n8k16). So an item has every eighth row of what a
@@ -15,7 +16,7 @@ contraction is as for other tiles. Only the step of the sum is taken by the warp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from math import ceil, prod
 
@@ -30,6 +31,8 @@ from polytc.schedule.facts.fusion_groups import reduced_indices
 ACROSS, DOWN = 4, 8
 """Items of a warp along the columns and along the rows of a product, each of which has a pair of columns."""
 PAIR = 2
+PRODUCT = (2 * DOWN, PAIR * ACROSS, 16)
+"""Rows, columns and steps of the products that items divide so."""
 BYTES = 16
 """Of a copy to local memory, and of a row of the blocks of numbers that a warp reads there at once."""
 WARPS = (4, 8)
@@ -37,16 +40,14 @@ WARPS = (4, 8)
 STEPS = (32, 16)
 """Of the sum between two barriers."""
 ADDRESSES, MOST_REGISTERS = 24, 224
-"""Registers of an item beside tiles; of an item at most."""
-PRODUCTS = 32
-"""Products of a warp between two barriers at most: each is a line of code of its own, with what it reads."""
+"""Registers of an item beside tiles; and at most."""
 
 
 def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Expr], x: str, y: str, machine: Machine) -> str:
     """The index of a contraction along which a matrix unit may add up; '' where it may not. conditions: of the statement on
     single results; x, y: the indices of the columns and of the rows."""
     unit, value = machine.matrix_unit, s.value
-    if unit is None or machine.warp != ACROSS * DOWN or not machine.fast_local_memory or s.op != "+" or (
+    if unit is None or (unit.rows, unit.columns, unit.steps) != PRODUCT or machine.warp != ACROSS * DOWN or not machine.fast_local_memory or s.op != "+" or (
             program.tensor(s.target).dtype != F32 or tuple(conditions) != s.where):
         return ""
     factors = (value.a, value.b) if isinstance(value, pr.Binary) and value.op == "*" else ()
@@ -55,14 +56,19 @@ def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Ex
     if len(reads) != 2 or len(types) != 1 or not types <= {*unit.types} or reads[0] == reads[1]:
         return ""
     forms = [_forms(r) for r in reads]
-    found = [k for k in reduced_indices(s) if all(f is not None and _is_plain(f, k) for f in forms)]
-    sides = [next((i for i, other in ((x, y), (y, x)) if f is not None and _uses(f, i) and not _uses(f, other)), "") for f in forms]
     zero = all(r.default is None or r.default.value == 0 for r in reads)
-    if {*sides} != {x, y} or not found or not zero:
+    inside = {x, y, *reduced_indices(s)}
+    sides = [next((i for i, other in ((x, y), (y, x)) if _uses(f, i) and not _uses(f, other)), "") for f in forms]
+    if {*sides} != {x, y} or not zero:
         return ""
-    walked = [f[-1].terms for f in forms if f]
-    lying = [k for k in found if all(t in (((k, 1),), ((side, 1),)) for t, side in zip(walked, sides, strict=True))]
-    return max(lying, key=lambda k: s.extents[k], default="")
+    found = [k for k in reduced_indices(s) if all(_is_plain(f, k, inside) and (
+        _walks(f[-1], k, inside) or _walks(f[-1], side, inside)) for f, side in zip(forms, sides, strict=True))]
+    return max(found, key=lambda k: s.extents[k], default="")
+
+
+def ends_there(s: pr.Statement, index: str) -> bool:
+    """Do both operands end where an index does, so that steps beyond its end find zeros?"""
+    return all(any(f.terms == ((index, 1),) for f in _forms(r)) for r in pr.reads(s))
 
 
 def lanes(program: pr.Program, s: pr.Statement) -> int:
@@ -71,15 +77,20 @@ def lanes(program: pr.Program, s: pr.Statement) -> int:
     return next(n for n in (BYTES // 2, 4, 2, 1) if all(int(e) % n == 0 for e in ends))
 
 
-def _forms(read: pr.Read) -> list[Linear] | None:
-    """The linear forms of the subscripts; None where one is none."""
+def _forms(read: pr.Read) -> list[Linear]:
+    """The linear forms of the subscripts; none where one is not linear."""
     forms = [linear(sub) for sub in read.subscripts]
-    return [f for f in forms if f is not None] if None not in forms and forms else None
+    return [f for f in forms if f is not None] if None not in forms else []
 
 
-def _is_plain(forms: Sequence[Linear], index: str) -> bool:
-    """Is the index one subscript, and in no other?"""
-    return [f.terms for f in forms if f.coefficient(index)] == [((index, 1),)]
+def _is_plain(forms: Sequence[Linear], index: str, inside: Collection[str]) -> bool:
+    """Does the index walk along one subscript, and move no other?"""
+    return [_walks(f, index, inside) for f in forms if f.coefficient(index)] == [True]
+
+
+def _walks(form: Linear, index: str, inside: Collection[str]) -> bool:
+    """Is a subscript the index, but for what loops around the tiles add? inside: the indices of those that are in tiles."""
+    return [(i, c) for i, c in form.terms if i in inside] == [(index, 1)]
 
 
 def _uses(forms: Sequence[Linear], index: str) -> bool:
@@ -112,14 +123,14 @@ def problem(items: Sequence[int], elements: Sequence[int], steps: int) -> str:
         return f"`items` are {ACROSS}, a multiple of {DOWN}, and warps side by side"
     if len(elements) != 2 or elements[0] % (2 * PAIR) or elements[1] % 2 or min(elements) < 1:
         return f"an item has a multiple of {2 * PAIR} columns and of 2 rows"
-    return "" if steps > 0 and steps % 16 == 0 else "`steps` are a multiple of 16"
+    return "" if steps > 0 and steps % PRODUCT[2] == 0 else f"`steps` are a multiple of {PRODUCT[2]}"
 
 
-def steps(extent: int, tile: tuple[int, ...], machine: Machine) -> int:
+def steps(extent: int, whole: bool, tile: tuple[int, ...], machine: Machine) -> int:
     """Of the sum between two barriers: few that are beyond its end, and few barriers, with two copies of the operands' tiles in
-    local memory."""
-    room = [n for n in STEPS if 2 * 2 * sum(tile) * (n + BYTES // 2) <= machine.local_bytes] or [STEPS[-1]]
-    return min(room, key=lambda n: ceil(extent / n) * (n + 8))
+    local memory. whole: none may be beyond the end. 0: that cannot be."""
+    room = [n for n in STEPS if 2 * 2 * sum(tile) * (n + BYTES // 2) <= machine.local_bytes]
+    return min((n for n in room if not whole or extent % n == 0), key=lambda n: ceil(extent / n) * (n + 8), default=0)
 
 
 def time(items: Sequence[int], elements: Sequence[int], lanes: int, steps: int, machine: Machine) -> float:

@@ -27,9 +27,9 @@ class KernelWriter(GroupWriter):
         self.halves = memory.Memory(kernel, names.buffer, preamble.c, self.unit)
         super().__init__(kernel, names, self.halves, entry, preamble, types.LONG, open_, notes)
         self.preamble = preamble
-        for half, lanes in _halves(kernel):
-            for name, text in memory.half_words(half, lanes, language.WORDS).items():
-                preamble.add(name, text)
+        for half in _halves(kernel):
+            for name in (f"polytc_{memory.BITS[half]}", f"polytc_of_{memory.BITS[half]}"):
+                preamble.add(name, language.WORDS[name])
 
     def head(self, arguments: Sequence[str]) -> Sequence[str]:
         """Named as it is here, for those who look it up by its name."""
@@ -150,14 +150,11 @@ def _operands(p: MatrixProduct) -> tuple[str, str]:
     return p.left.buffer.name, p.right.buffer.name
 
 
-def _halves(kernel: loops.Kernel) -> list[tuple[str, int]]:
-    """dtype and lanes of what a kernel loads and stores of halves in its arguments."""
-    found: dict[tuple[str, int], None] = {}
+def _halves(kernel: loops.Kernel) -> list[str]:
+    """The types of halves that a kernel loads and stores in its arguments."""
+    found: dict[str, None] = {}
     for s in traverse.walk_stmt(kernel.body):
-        if isinstance(s, loops.Store) and s.buffer.dtype.is_half and s.buffer.space == "global":
-            found[s.buffer.dtype.name, max([1, *(i.lanes for i in s.indices)])] = None
-        for top in traverse.expressions(s):
-            for e, _ in traverse.loads(top):
-                if e.buffer.dtype.is_half and e.buffer.space == "global":
-                    found[e.buffer.dtype.name, e.lanes] = None
+        buffers = [s.buffer] if isinstance(s, loops.Store) else []
+        buffers += (e.buffer for top in traverse.expressions(s) for e, _ in traverse.loads(top))
+        found.update((b.dtype.name, None) for b in buffers if b.dtype.is_half and b.space == "global")
     return list(found)

@@ -172,6 +172,7 @@ static inline void polytc_multiply(float *upper, float *lower, const unsigned *a
     polytc_gift own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {upper[0], upper[1], lower[0], lower[1]}, nullptr};
     const polytc_gift *all = polytc_meet(own);
     const int lane = polytc_lane();
+    float sums[4];
     for (int place = 0; place < 4; place++) {
         const int down = place / 2, column = lane % 4 * 2 + place % 2;
         double sum = own.c[place];
@@ -180,7 +181,11 @@ static inline void polytc_multiply(float *upper, float *lower, const unsigned *a
             sum += static_cast<double>(polytc_number(left >> k % 2 * 16 & 0xffff, brain)) *
                    polytc_number(right >> k % 2 * 16 & 0xffff, brain);
         }
-        (down ? lower : upper)[place % 2] = static_cast<float>(sum);
+        sums[place] = static_cast<float>(sum);
+    }
+    for (int n = 0; n < 2; n++) {
+        upper[n] = sums[n];
+        lower[n] = sums[2 + n];
     }
 }
 
