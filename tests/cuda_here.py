@@ -48,7 +48,8 @@ class CompiledCuda(CudaTarget):
         return (OpenCuda if "sizes" in binary.options else LoadedCuda)(binary)
 
 
-INSTRUCTIONS = re.compile(r"^static __device__ inline void polytc_\w+\([^)]*\)\n\{\n    asm volatile.*?^\}\n", re.MULTILINE | re.DOTALL)
+INSTRUCTIONS = re.compile(r"^static __device__ inline void polytc_\w+\([^)]*\)\n\{\n    asm volatile.*?^\}\n",
+                          re.MULTILINE | re.DOTALL)
 """Functions that are instructions of a GPU alone: the header has them in C."""
 
 

@@ -51,11 +51,12 @@ DEVICES = {
 """Devices by name, for code that is made without them. Sources: NVIDIA's H100 white paper (132 SMs; 48 KiB of static
 shared memory a block), those of the A100 (108 SMs, 40 MB of second cache), of the GA102 (the GeForce RTX 3080: 68 SMs, 5 MB)
 and of Ada (the GeForce RTX 4090: 128 SMs, 72 MB), for all of which it documents the boost clock, the shared memory of a
-multiprocessor (CUDA C++ Programming Guide, table of compute capabilities), and TFLOP/s of f32 and of f16 with sums in f32: 19.5
-and 312 (sm80), 29.8 and 59.5 (sm86), 82.6 and 165 (sm89), 67 and 989 (sm90), of which the instruction `mma.sync` reaches some 65
-in 100 (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024); AMD's CDNA 2 white paper (104 of 110 compute units of one die, wavefronts of
-64, 64 KiB LDS), its RDNA white paper and ISA guides (the Radeon RX 6800 XT, gfx1030: 72 compute units, wavefronts of 32, 64 KiB
-LDS a group, 4 MB; the RX 7900 XTX, gfx1100: 96 compute units, 6 MB); Apple's Metal feature set tables (the M1: SIMD groups of
-32, 1024 threads and 32 KiB a threadgroup; 8 cores; its second cache and line are guesses); Intel's
-and Arm's programming guides (Xe cores with sub-groups of 16; Mali keeps local memory in the caches). On Xe and Mali the tuned
+multiprocessor (CUDA C++ Programming Guide, table of compute capabilities), and TFLOP/s of f32 and of f16 with sums in f32:
+19.5 and 312 (sm80), 29.8 and 59.5 (sm86), 82.6 and 165 (sm89), 67 and 989 (sm90), of which the instruction `mma.sync` reaches
+some 65 in 100 (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024); AMD's CDNA 2 white paper
+(104 of 110 compute units of one die, wavefronts of 64, 64 KiB LDS), its RDNA white paper and ISA guides (the Radeon RX 6800
+XT, gfx1030: 72 compute units, wavefronts of 32, 64 KiB LDS a group, 4 MB; the RX 7900 XTX, gfx1100: 96 compute units, 6 MB);
+Apple's Metal feature set tables (the M1: SIMD groups of 32, 1024 threads and 32 KiB a threadgroup; 8 cores; its second cache
+and line are guesses); Intel's and Arm's programming guides (Xe cores with sub-groups of 16; Mali keeps local memory in the
+caches). On Xe and Mali the tuned
 kernels of CLBlast's database read operands from the caches, so that nothing is copied to local memory there."""

@@ -196,7 +196,8 @@ class _Reader:
         names = [f.name for f in fields(MatrixUnit)]
         right = isinstance(value, dict) and set(value) == set(names) and isinstance(value["types"], list) and (
             {*value["types"]} <= {*HALVES} if all(isinstance(t, str) for t in value["types"]) else False)
-        self.checked("matrix_unit", value, right, f"{{{', '.join(f'{n} = N' for n in names)}}}, its types of {', '.join(HALVES)}")
+        fields_ = ", ".join(f"{n} = N" for n in names)
+        self.checked("matrix_unit", value, right, f"{{{fields_}}}, its types of {', '.join(HALVES)}")
         assert isinstance(value, dict)
         whole = {n: self.number("matrix_unit", value[n], whole=True, zero=False) for n in ("rows", "columns", "steps")}
         faster = float(self.number("matrix_unit", value["faster"], whole=False, zero=False))

@@ -46,12 +46,12 @@ class Machine:
     masked: loads and stores of the first lanes of a vector cost no more than whole ones (AVX-512, SVE).
     max_work_group, local_bytes: limits of an OpenCL device (0 for the LLVM target). warp: work-items that run in lockstep;
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
-    than the caches, so that operands of several items are worth copying there; unit_local_bytes: local memory of a compute unit,
-    for all groups that it runs, 0 where only that of a group is known; matrix_unit: of a compute unit, None where there is none,
-    or where code cannot use it (CPUs' are among their features, see `multiplies_tiles`). cpu, features: LLVM's names, '' for a device
-    that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock: cycles a
-    second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described ones, e.g.
-    ("costs.threads.region", "measured: on this machine").
+    than the caches, so that operands of several items are worth copying there; unit_local_bytes: local memory of a compute
+    unit, for all groups that it runs, 0 where only that of a group is known; matrix_unit: of a compute unit, None where there
+    is none, or where code cannot use it (CPUs' are among their features, see `multiplies_tiles`). cpu, features: LLVM's names,
+    '' for a device that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock:
+    cycles a second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described
+    ones, e.g. ("costs.threads.region", "measured: on this machine").
     """
 
     kind: str

@@ -67,7 +67,8 @@ class _Scene:
     """What tiles are chosen for. rows, lanes: see Blocking; reads: the subscripts of each operand, and bytes of an element;
     names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
     the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most; summed:
-    the one along which a matrix unit may add up, '' if none may; whole: in whole steps; vector: numbers that it copies at once."""
+    the one along which a matrix unit may add up, '' if none may; whole: in whole steps; vector: numbers that it copies at
+    once."""
 
     machine: Machine
     rows: tuple[int, ...]
@@ -217,8 +218,10 @@ def _shaped_for_matrix(scene: _Scene, group: Group, wanted: Blocking) -> Blockin
 
 def _for_matrix(scene: _Scene) -> list[Blocking]:
     """The tiles of warps, if a matrix unit may add up the products."""
+    if not scene.summed or not scene.machine.fast_local_memory:
+        return []
     made = [Blocking(scene.rows[:2], items, elements, matrix_tiles.PAIR, (), matrix=True)
-            for items, elements in (matrix_tiles.shapes(scene.machine) if scene.summed else ())]
+            for items, elements in matrix_tiles.shapes(scene.machine)]
     deep = [(b, matrix_tiles.steps(scene.reduced[scene.summed], scene.whole, b.tile, scene.machine)) for b in made]
     return [replace(b, depth=((scene.summed, steps),)) for b, steps in deep if steps]
 
@@ -354,9 +357,10 @@ def _time_of_matrix(found: Blocking, scene: _Scene) -> float:
     """Of the whole contraction, in multiply-adds of the busiest unit for each step of its sum. A group by itself waits for
     what it copies, as long as another one would take."""
     machine, (index, steps), = scene.machine, *found.depth
+    costs = machine.costs.groups
     groups = scene.others * prod(scene.extents[2:]) * prod(
         ceil(n / t) for n, t in zip(scene.extents, found.tile, strict=False))
-    busiest = max(machine.costs.groups.per_unit, ceil(groups / machine.cores)) + machine.costs.groups.idle * groups / machine.cores
+    busiest = max(costs.per_unit, ceil(groups / machine.cores)) + costs.idle * groups / machine.cores
     beyond = ceil(scene.reduced[index] / steps) * steps / scene.reduced[index]
     return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.vector, steps, machine)
 

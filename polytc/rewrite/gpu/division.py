@@ -43,9 +43,8 @@ D = TypeVar("D")
 class Divided:
     """by: see WAYS. rows: the shared loops that are divided, by the indices of the first statement, the fastest axis first;
     items: of a group along each axis, of a matrix unit 4, a multiple of 8, and warps side by side; elements: of an item along
-    each. along, steps: of tiles, the reduced indices, by those of
-    the contraction, that run between two copies of the operands, and how far; of parts, the index that is divided, and into how
-    many."""
+    each. along, steps: of tiles, the reduced indices, by those of the contraction, that run between two copies of the operands,
+    and how far; of parts, the index that is divided, and into how many."""
 
     statement: str
     by: str
@@ -145,12 +144,17 @@ def _reason(program: pr.Program, group: Group, machine: Machine, tiles: Blocking
     unit, otherwise = contraction_tiles.seconds(program, group, machine)
     if tiles.matrix:
         assert unit is not None, "division: no matrix unit"
-        return f"tiles of {extents[0]} results by {extents[1]} items, products of tiles of {tiles.depth[0][1]} steps by the " \
-            f"matrix unit: {Estimate(arithmetic=unit)}; with multiply-adds {Estimate(arithmetic=otherwise)}"
+        return f"tiles of {extents[0]} results by {extents[1]} items, multiplied by the matrix unit in steps of " \
+            f"{tiles.depth[0][1]}: {_told(unit)}; {_told(otherwise)} by multiply-adds"
     slow = "" if machine.fast_local_memory else ", as local memory is no faster than the caches"
     where = "in local memory" if tiles.staged else f"read into registers for {extents[2]} results of each item{slow}"
-    beside = f"; on the matrix unit {Estimate(arithmetic=unit)}, so {Estimate(arithmetic=otherwise)}" if unit is not None else ""
+    beside = f": {_told(otherwise)}; {_told(unit)} by the matrix unit" if unit is not None else ""
     return f"tiles of {extents[0]} results by {extents[1]} items, operands {where}{beside}"
+
+
+def _told(seconds: float) -> str:
+    """`1.2 ms`."""
+    return str(Estimate(arithmetic=seconds)).split(":")[0]
 
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Cut, float | None]]:
@@ -177,7 +181,8 @@ def written(group: Group, cut: Cut) -> Divided:
     match cut:
         case Blocking():
             rows, (along, steps) = tuple(group.rows[r][0] for r in cut.rows), zip(*cut.depth, strict=True)
-            return Divided(name, MATRIX if cut.matrix else TILES if cut.staged else REGISTERS, rows, cut.items, cut.elements, along, steps)
+            by = MATRIX if cut.matrix else TILES if cut.staged else REGISTERS
+            return Divided(name, by, rows, cut.items, cut.elements, along, steps)
         case TransposedRows():
             return Divided(name, TRANSPOSITION, (group.rows[cut.x][0], group.rows[cut.y][0]))
         case WorkGroupShape():

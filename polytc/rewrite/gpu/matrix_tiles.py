@@ -8,8 +8,8 @@
         C_acc[...] = f16(C_single_acc[...]);  C[32*i_group + i_item + 16*i_row, ...] = C_acc[...]
 
 A warp adds products of 16 x 16 and 16 x 8 numbers to 16 x 8 sums, of which each item holds four. With item = 4*y + x of a warp
-these lie at rows y and 8 + y, columns 2*x and 2*x + 1 (NVIDIA, PTX ISA, mma.m16n8k16). So an item has every eighth row of what a
-warp has, or fewer, and pairs of neighbouring columns: each index is a sum of strides, and what comes before and behind the
+these lie at rows y and 8 + y, columns 2*x and 2*x + 1 (NVIDIA, PTX ISA, mma.m16n8k16). So an item has every eighth row of what
+a warp has, or fewer, and pairs of neighbouring columns: each index is a sum of strides, and what comes before and behind the
 contraction is as for other tiles. Only the step of the sum is taken by the warp together, as loops of the kind 'matrix' say
 (codegen.matrix_products). Products of halves are exact in f32, in which the unit adds them up, as the language says.
 """
@@ -47,8 +47,9 @@ def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Ex
     """The index of a contraction along which a matrix unit may add up; '' where it may not. conditions: of the statement on
     single results; x, y: the indices of the columns and of the rows."""
     unit, value = machine.matrix_unit, s.value
-    if unit is None or (unit.rows, unit.columns, unit.steps) != PRODUCT or machine.warp != ACROSS * DOWN or not machine.fast_local_memory or s.op != "+" or (
-            program.tensor(s.target).dtype != F32 or tuple(conditions) != s.where):
+    if unit is None or (unit.rows, unit.columns, unit.steps) != PRODUCT or machine.warp != ACROSS * DOWN:
+        return ""
+    if s.op != "+" or program.tensor(s.target).dtype != F32 or tuple(conditions) != s.where:
         return ""
     factors = (value.a, value.b) if isinstance(value, pr.Binary) and value.op == "*" else ()
     reads = [f.a for f in factors if isinstance(f, pr.Cast) and f.dtype == F32 and isinstance(f.a, pr.Read)]
@@ -102,7 +103,8 @@ def shapes(machine: Machine) -> Iterator[tuple[tuple[int, int, int], tuple[int, 
     for down, beside, rows, columns in product((1, 2, 4, 8), (1, 2, 4), (1, 2, 4), (2, 4, 8)):
         items = (ACROSS, DOWN * down, beside)
         elements = (PAIR * columns, 2 * rows)
-        if down * beside in WARPS and prod(items) <= machine.max_work_group and _registers(elements) <= registers(machine, items):
+        fits = prod(items) <= machine.max_work_group and _registers(elements) <= registers(machine, items)
+        if down * beside in WARPS and fits:
             yield items, elements
 
 
@@ -150,4 +152,4 @@ def time(items: Sequence[int], elements: Sequence[int], lanes: int, steps: int, 
 def seconds(multiply_adds: float, machine: Machine) -> float:
     """What so many multiply-adds of a unit take."""
     costs: Groups = machine.costs.groups
-    return multiply_adds / costs.rate / machine.clock
+    return multiply_adds / costs.lanes / machine.clock

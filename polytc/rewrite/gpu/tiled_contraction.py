@@ -82,7 +82,8 @@ class TiledContraction:
         """The parts of an index within a group's tile where warps multiply tiles, see rewrite.gpu.matrix_tiles."""
         (across, down, beside), (columns, rows), name = self.blocking.items, self.blocking.elements, self.names.index
         if axis == 1:
-            return (pr.Range(name(f"{i}_item"), 0, down, kinds.item(1)), 1), (pr.Range(name(f"{i}_row"), 0, rows, "unroll"), down)
+            item = pr.Range(name(f"{i}_item"), 0, down, kinds.item(1))
+            return (item, 1), (pr.Range(name(f"{i}_row"), 0, rows, "unroll"), down)
         lanes = self.blocking.lanes
         return ((pr.Range(name(f"{i}_warp"), 0, beside, kinds.item(2)), across * columns),
                 (pr.Range(name(f"{i}_item"), 0, across, kinds.item(0)), lanes),

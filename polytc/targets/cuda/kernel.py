@@ -59,8 +59,8 @@ class KernelWriter(GroupWriter):
             super().emit_for(s)
 
     def multiply(self, p: MatrixProduct) -> None:
-        """The lines of a product of tiles: for 16 steps at a time the warp reads both operands, and multiplies each block of rows
-        with each of columns."""
+        """The lines of a product of tiles: for 16 steps at a time the warp reads both operands, and multiplies each block of
+        rows with each of columns."""
         self.note(p.store)
         outer, indent = self.env, self.names.bound
         ends = {s.var: int(s.upper.value) for s in (p.steps, p.rows, p.columns) if isinstance(s.upper, loops.Const)}

@@ -8,8 +8,8 @@ HEAD = "static __device__ inline"
 
 def _multiply(name: str, of: str) -> str:
     return f"""\
-/* The warp adds the product of 16 x 16 and 16 x 8 numbers to 16 x 8 sums, of which each thread holds two in row `lane / 4` and two
- * in the eighth row below. */
+/* The warp adds the product of 16 x 16 and 16 x 8 numbers to 16 x 8 sums, of which each thread holds two in row `lane / 4`, and
+ * two in the eighth row below. */
 {HEAD} void {name}(float* upper, float* lower, const unsigned int* a, const unsigned int* b)
 {{
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{of}.{of}.f32 "

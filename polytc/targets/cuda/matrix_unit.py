@@ -1,13 +1,13 @@
 """Which products of tiles in a kernel the matrix unit does, and where its threads find their numbers.
 
-    matrix for k in 0:32 { ... C_acc[r, c, p] = C_acc[r, c, p] + f32(A_tile[item1 + 16*r, k]) * f32(B_tile[k, 2*item0 + 8*c + p]) }
+    matrix for k { ... C_acc[r, c, p] = C_acc[r, c, p] + f32(A_tile[item1 + 16*r, k]) * f32(B_tile[k, 2*item0 + 8*c + p]) }
     ->  of A_tile the thread `lane` of a warp reads the 16 bytes at [item1 // 8 * 8 + lane % 8 + 16*(r + lane // 8 % 2),
         k + lane // 16 * 8], of B_tile those at [k + lane % 16, 8*(c + lane // 16)], whose blocks the unit then transposes
 
-for 16 steps k, two rows r and two columns c at a time (codegen.matrix_products). Each thread gets of a block of 8 x 8 numbers two
-of row `lane // 4`; rows are those of an operand where it lies along k in memory, and its columns where it does not. That is right
-where the places are those of a warp: each operand moves with the numbers of its items in strides that fit, and lies so that
-blocks begin at multiples of 16 bytes.
+for 16 steps k, two rows r and two columns c at a time (codegen.matrix_products). Each thread gets of a block of 8 x 8 numbers
+two of row `lane // 4`; rows are those of an operand where it lies along k in memory, and its columns where it does not. That is
+right where the places are those of a warp: each operand moves with the numbers of its items in strides that fit, and lies so
+that blocks begin at multiples of 16 bytes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def of_kernel(kernel: loops.Kernel) -> Unit:
 
 
 def copied(value: loops.Expr) -> tuple[loops.Load, loops.Expr | None] | None:
-    """What a value copies from global memory, and the condition under which it does and is not 0; None if it is something else."""
+    """What a value copies from global memory, and the condition under which it does, and is 0 otherwise; None if it is another
+    value."""
     match value:
         case loops.Load() if value.buffer.space == "global":
             return value, None

@@ -86,7 +86,8 @@ class Memory(places.Memory):
     def copied_together(self, b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> int:
         """The bytes that one copy takes of neighbouring halves; 0 where they must be copied one by one."""
         lanes = max(i.lanes for i in indices)
-        aligned = all(intervals.multiple(e) * stride % lanes == 0 for e, stride in zip(places.first(indices), b.strides, strict=True))
+        terms = zip(places.first(indices), b.strides, strict=True)
+        aligned = all(intervals.multiple(e) * stride % lanes == 0 for e, stride in terms)
         if lanes * b.dtype.bytes not in (4, 8, ALIGNED) or not self.is_contiguous(indices) or not aligned:
             return 0
         self.needs_alignment |= b.space == "global"

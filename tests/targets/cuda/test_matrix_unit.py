@@ -151,7 +151,8 @@ def test_the_loops_by_themselves(sizes: tuple[int, ...]) -> None:
 
 @HERE
 @pytest.mark.part(3)
-@pytest.mark.parametrize("sizes", [(8, 1, 4, 2, 16), (8, 4, 4, 4, 32), (32, 1, 8, 2, 16), (16, 2, 16, 8, 32), (8, 1, 12, 6, 48)], ids=str)
+@pytest.mark.parametrize("sizes", [
+    (8, 1, 4, 2, 16), (8, 4, 4, 4, 32), (32, 1, 8, 2, 16), (16, 2, 16, 8, 32), (8, 1, 12, 6, 48)], ids=str)
 def test_groups_of_other_shapes(sizes: tuple[int, ...]) -> None:
     given = halves({"A": (130, 104), "B": (104, 136)})
     made = polytc.compile(MATMUL, CompiledCuda(), decisions=decisions.read(SMALL.format(*sizes)))
