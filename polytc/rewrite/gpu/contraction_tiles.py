@@ -67,8 +67,8 @@ class _Scene:
     """What tiles are chosen for. rows, lanes: see Blocking; reads: the subscripts of each operand, and bytes of an element;
     names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
     the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most; summed:
-    the one along which a matrix unit may add up, '' if none may; whole: in whole steps; vector: numbers that it copies at
-    once."""
+    the one along which a matrix unit may add up, '' if none may; whole: in whole steps; vectors: numbers that it copies
+    at once of the operands of the columns and of the rows."""
 
     machine: Machine
     rows: tuple[int, ...]
@@ -81,7 +81,7 @@ class _Scene:
     longest: str
     summed: str = ""
     whole: bool = False
-    vector: int = 1
+    vectors: tuple[int, int] = (1, 1)
 
     def boxes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
         """Coordinates in each dimension that the reads touch while indices walk so many iterations, others one."""
@@ -284,7 +284,8 @@ def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None
     summed = matrix_tiles.steps_along(program, s, conditions_on(s, names), names[rows[0]], names[rows[1]], machine)
     found = _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
     return found if summed not in reduced else replace(
-        found, summed=summed, whole=not matrix_tiles.ends_there(s, summed), vector=matrix_tiles.lanes(program, s))
+        found, summed=summed, whole=not matrix_tiles.ends_there(s, summed),
+        vectors=matrix_tiles.lanes(program, s, summed, names[rows[0]]))
 
 
 def _copied_together(s: pr.Statement) -> dict[str, int]:
@@ -362,7 +363,7 @@ def _time_of_matrix(found: Blocking, scene: _Scene) -> float:
         ceil(n / t) for n, t in zip(scene.extents, found.tile, strict=False))
     busiest = max(costs.per_unit, ceil(groups / machine.cores)) + costs.idle * groups / machine.cores
     beyond = ceil(scene.reduced[index] / steps) * steps / scene.reduced[index]
-    return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.vector, steps, machine)
+    return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.vectors, steps, machine)
 
 
 def _loads(box: tuple[int, ...], lanes: int) -> int:

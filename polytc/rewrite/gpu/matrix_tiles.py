@@ -16,7 +16,7 @@ contraction is as for other tiles. Only the step of the sum is taken by the warp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import ceil, prod
 
@@ -58,12 +58,10 @@ def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Ex
         return ""
     forms = [_forms(r) for r in reads]
     zero = all(r.default is None or r.default.value == 0 for r in reads)
-    inside = {x, y, *reduced_indices(s)}
     sides = [next((i for i, other in ((x, y), (y, x)) if _uses(f, i) and not _uses(f, other)), "") for f in forms]
     if {*sides} != {x, y} or not zero:
         return ""
-    found = [k for k in reduced_indices(s) if all(_is_plain(f, k, inside) and (
-        _walks(f[-1], k, inside) or _walks(f[-1], side, inside)) for f, side in zip(forms, sides, strict=True))]
+    found = [k for k in reduced_indices(s) if all(_lies(f, k, side) for f, side in zip(forms, sides, strict=True))]
     return max(found, key=lambda k: s.extents[k], default="")
 
 
@@ -72,10 +70,18 @@ def ends_there(s: pr.Statement, index: str) -> bool:
     return all(any(f.terms == ((index, 1),) for f in _forms(r)) for r in pr.reads(s))
 
 
-def lanes(program: pr.Program, s: pr.Statement) -> int:
-    """Numbers of both operands that are copied at once, by the lengths of their rows."""
-    ends = [program.tensor(r.tensor).shape[-1] for r in pr.reads(s)]
-    return next(n for n in (BYTES // 2, 4, 2, 1) if all(int(e) % n == 0 for e in ends))
+def lanes(program: pr.Program, s: pr.Statement, along: str, x: str) -> tuple[int, int]:
+    """Numbers that are copied at once of the operand of the columns, and of that of the rows: those that always begin at
+    multiples of so many. along: the index of the sum; x: that of the columns."""
+    found = [1, 1]
+    for r in pr.reads(s):
+        t, forms = program.tensor(r.tensor), _forms(r)
+        others = dict(forms[-1].terms)
+        plain = [i for i in (along, *s.indices) if others.get(i) == 1]
+        others.pop(plain[0] if plain else "", None)
+        numbers = (t.shape[-1], t.lower[-1], forms[-1].constant, *others.values()) if plain else (1,)
+        found[not _uses(forms, x)] = next(n for n in (BYTES // 2, 4, 2, 1) if all(int(c) % n == 0 for c in numbers))
+    return found[0], found[1]
 
 
 def _forms(read: pr.Read) -> list[Linear]:
@@ -84,14 +90,13 @@ def _forms(read: pr.Read) -> list[Linear]:
     return [f for f in forms if f is not None] if None not in forms else []
 
 
-def _is_plain(forms: Sequence[Linear], index: str, inside: Collection[str]) -> bool:
-    """Does the index walk along one subscript, and move no other?"""
-    return [_walks(f, index, inside) for f in forms if f.coefficient(index)] == [True]
-
-
-def _walks(form: Linear, index: str, inside: Collection[str]) -> bool:
-    """Is a subscript the index, but for what loops around the tiles add? inside: the indices of those that are in tiles."""
-    return [(i, c) for i, c in form.terms if i in inside] == [(index, 1)]
+def _lies(forms: Sequence[Linear], along: str, side: str) -> bool:
+    """Do rows of 16 bytes of an operand's tile lie along the index of the sum, or along that of the operand's side, the other
+    one in other dimensions? What loops around the tiles add to a subscript moves the tile."""
+    inside = [[(i, c) for i, c in f.terms if i in (along, side)] for f in forms]
+    moved = [terms for terms in inside if terms]
+    return moved.count([(along, 1)]) == 1 and sum((along, 1) in t for t in moved) == 1 and moved[-1] in (
+        [(along, 1)], [(side, 1)])
 
 
 def _uses(forms: Sequence[Linear], index: str) -> bool:
@@ -135,16 +140,16 @@ def steps(extent: int, whole: bool, tile: tuple[int, ...], machine: Machine) -> 
     return min((n for n in room if not whole or extent % n == 0), key=lambda n: ceil(extent / n) * (n + 8), default=0)
 
 
-def time(items: Sequence[int], elements: Sequence[int], lanes: int, steps: int, machine: Machine) -> float:
-    """Of a group for one step of the sum, in multiply-adds of its unit. lanes: numbers that are copied at once."""
+def time(items: Sequence[int], elements: Sequence[int], lanes: tuple[int, int], steps: int, machine: Machine) -> float:
+    """Of a group for one step of the sum, in multiply-adds of its unit. lanes: numbers that are copied at once, see `lanes`."""
     unit, costs = machine.matrix_unit, machine.costs.groups
     assert unit is not None, "matrix tiles: no matrix unit"
     columns, rows = elements[0] * ACROSS, elements[1] * DOWN
     warps = prod(items) // machine.warp
     products = columns * rows * warps / unit.faster
     reads = 2 * (columns + rows) * warps * costs.local_byte
-    tile = columns * items[2] + rows * items[1] // DOWN
-    copies = tile * (2 * costs.second_cache + costs.copy * 4 / lanes)
+    tile = columns * items[2], rows * items[1] // DOWN
+    copies = sum(n * (2 * costs.second_cache + costs.copy * 4 / each) for n, each in zip(tile, lanes, strict=True))
     parts = sorted((products, reads, copies))
     return parts[2] + costs.beside * (parts[0] + parts[1]) + costs.meeting / steps
 

@@ -329,7 +329,9 @@ class TiledContraction:
         low = tuple(replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True))
         widths = tuple(high - low + 1 for low, high in box)
         ends = tuple(self._end(read, d, f) for d, f in enumerate(forms))
-        order = self._layout(forms) if self.blocking.staged and not self.blocking.matrix else range(len(forms))
+        order = self._layout(forms) if self.blocking.staged else range(len(forms))
+        if self.blocking.matrix:  # rows as in memory, what is one element wide before them
+            order = sorted(range(len(forms)), key=lambda d: widths[d] > 1)
         return Operand(read, self.program.tensor(read.tensor), low, widths, ends, tuple(order), self.outside.ranges)
 
     def _has_zeros(self, read: pr.Read, cut: list[str]) -> bool:

@@ -36,6 +36,10 @@ UNIT = {
     "a batch": ("C[b,i,j] += A[b,i,k]*B[b,k,j]", {"A": (3, 66, 64), "B": (3, 64, 72)}, "bik,bkj->bij"),
     "sums of f32": (SINGLE, {"A": (128, 64), "B": (64, 128)}, "ik,kj->ij"),
     "a convolution of 1 x 1": ("O[n,m,p] += X[n,c,p]*W[m,c]", {"X": (2, 64, 392), "W": (64, 64)}, "ncp,mc->nmp"),
+    "windows, channels last": ("O[n,h,w,m] += X[n,h+r,w+s,c]*W[r,s,c,m]", {"X": (2, 18, 18, 64), "W": (3, 3, 64, 64)},
+                               "nhwcrs,rscm->nhwm"),
+    "windows along memory": ("O[n,m,h,w] += X[n,c,h+r,w+s]*W[m,c,r,s]", {"X": (1, 64, 30, 30), "W": (64, 64, 3, 3)},
+                             "nchwrs,mcrs->nmhw"),
     "a long sum": (MATMUL, {"A": (64, 3000), "B": (3000, 64)}, "ik,kj->ij"),
 }
 """Text, shapes, and the same for numpy."""
@@ -61,7 +65,11 @@ def test_products_beside_numpy(name: str) -> None:
     program, shapes, einsum = UNIT[name]
     assert "polytc_multiply_half(" in text(program, shapes).text
     given = halves(shapes)
-    wanted = np.einsum(einsum, *(a.astype(np.float64) for a in given.values()))
+    wide = [a.astype(np.float64) for a in given.values()]
+    if name.startswith("windows"):
+        image = tuple(n for n, c in enumerate(einsum.split(",")[0]) if c in "hw")
+        wide[0] = np.lib.stride_tricks.sliding_window_view(wide[0], (3, 3), image)
+    wanted = np.einsum(einsum, *wide)
     close(polytc.compile(program, CompiledCuda())(**given), wanted, 2**-20 if name == "sums of f32" else 2**-10)
 
 
@@ -112,7 +120,7 @@ def test_infinities_and_subnormals_stay_what_they_are() -> None:
     (f"precise def f(f16[I,K] A, f16[K,J] B) -> (f16[I,J] C) {{ {MATMUL} }}", {"A": (128, 64), "B": (64, 128)}, "precise"),
     (f"{MATMUL} where k <= i", {"A": (128, 128), "B": (128, 128)}, "a triangle of a factor"),
     ("C[i,j] max= A[i,k]*B[k,j]", {"A": (128, 64), "B": (64, 128)}, "no sum"),
-    ("O[n,m,h,w] += X[n,c,h+r,w+s]*W[m,c,r,s]", {"X": (2, 64, 34, 34), "W": (64, 64, 3, 3)}, "blocks begin anywhere"),
+    ("O[n,m,h,w] += X[n,c,2*h+r,2*w+s]*W[m,c,r,s]", {"X": (2, 64, 65, 65), "W": (64, 64, 3, 3)}, "strides along memory"),
     (MATMUL, {"A": (5, 128), "B": (128, 5)}, "few results")])
 def test_other_sums_are_multiply_adds(program: str, shapes: dict[str, tuple[int, ...]], why: str) -> None:
     assert "polytc_multiply" not in text(program, shapes).text, why
