@@ -53,7 +53,8 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     notes: see KernelWriter. What they need is added to the preamble."""
     kernels = tuple(map(grids.fitted, prepared(module, machine, types.LANES)))
     return replace(module, kernels=kernels), launches.written(
-        kernels, machine, entry, lambda k, name: KernelWriter(k, name, preamble, module.sizes, notes))
+        kernels, machine, entry,
+        lambda k, name: KernelWriter(k, name, preamble, module.sizes, notes, machine.matrix_unit is not None))
 
 
 def before(preamble: Preamble, kernels: Sequence[str]) -> list[str]:

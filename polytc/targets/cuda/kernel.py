@@ -20,10 +20,11 @@ class KernelWriter(GroupWriter):
     """See ctext/work_groups.py."""
 
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, open_: tuple[str, ...] = (),
-                 notes: Mapping[str, str] | None = None) -> None:
+                 notes: Mapping[str, str] | None = None, matrix_units: bool = False) -> None:
+        """matrix_units: whether there are such."""
         kernel = joined_digits.joined(kernel)
         names = Names(types.RESERVED, types.RESERVED_PREFIXES)
-        self.unit = matrix_unit.of_kernel(kernel)
+        self.unit = matrix_unit.of_kernel(kernel) if matrix_units else matrix_unit.Unit()
         self.halves = memory.Memory(kernel, names.buffer, preamble.c, self.unit)
         super().__init__(kernel, names, self.halves, entry, preamble, types.LONG, open_, notes)
         self.preamble = preamble

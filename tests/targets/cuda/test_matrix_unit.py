@@ -4,16 +4,18 @@ and that a copy that nobody waits for, or a thread that its warp waits for, woul
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import polytc
-from polytc import decisions
+from polytc import decisions, stages
 from polytc.codegen.target import Source
+from polytc.export import bundle, cuda
 from polytc.machine import DEVICES, Machine
 from polytc.program.scalars import BF16
-from polytc.targets.cuda import matrix_unit, nvrtc
+from polytc.targets.cuda import emit, matrix_unit, nvrtc
 from polytc.targets.cuda.target import CudaTarget
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
@@ -224,3 +226,24 @@ class TestWithNvrtc:
         assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx
         assert ptx.count("ldmatrix") > 0
         assert nvrtc.compiled(source.text, architecture, [], ptx=False)[:4] == b"\x7fELF"
+
+
+def test_hip_has_no_instructions_of_nvidia(tmp_path: Path) -> None:
+    """Neither from loops that were made for a unit, nor on the command line."""
+    program = stages.build(MATMUL, {"A": (128, 128), "B": (128, 128)}, {"A": "f16", "B": "f16"})
+    made = bundle.of_program(program, CudaTarget(), "mm")
+    cuda.write(made, GPU, tmp_path / "cuda")
+    cuda.write(made, GPU, tmp_path / "hip", cuda.HIP)
+    assert "mma.sync" in (tmp_path / "cuda" / "mm.cu").read_text()
+    assert "asm volatile" not in (tmp_path / "hip" / "mm.hip").read_text()
+
+
+@HERE
+def test_loops_without_a_unit_do_the_same() -> None:
+    given = halves({"A": (40, 32), "B": (32, 40)})
+    source = text(MATMUL, {n: a.shape for n, a in given.items()}, target=CudaTarget())
+    plain = emit.emit(source.module, replace(GPU, matrix_unit=None))
+    assert "polytc_multiply" not in plain.text
+    out = np.zeros((40, 40), np.float16)
+    LoadedCuda(CompiledCuda().build(plain)).call([given["A"], given["B"], out])
+    close(out, given["A"].astype(float) @ given["B"].astype(float))
