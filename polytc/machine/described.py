@@ -35,7 +35,7 @@ def _nvidia(cores: int, l2: int, unit: int, faster: float, clock: float) -> Mach
 
 DEVICES = {
     "generic-gpu": GENERIC_GPU,
-    "nvidia-sm90": _nvidia(132, 50 << 20, 228 << 10, 9.6, 1.83e9),
+    "nvidia-sm90": _nvidia(132, 50 << 20, 228 << 10, 9.6, 1.98e9),
     "nvidia-sm80": _nvidia(108, 40 << 20, 164 << 10, 16.0, 1.41e9),
     "nvidia-sm86": _nvidia(68, 5 << 20, 100 << 10, 2.0, 1.71e9),
     "nvidia-sm89": _nvidia(128, 72 << 20, 100 << 10, 2.0, 2.52e9),
