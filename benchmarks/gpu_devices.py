@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -141,7 +141,7 @@ class OnDevice:
         self.lowered = polytc.lower(text, target, shapes={n: a.shape for n, a in arrays.items()},
                                     dtypes={n: dtype_of(n, a.dtype).name for n, a in arrays.items()},
                                     decisions=decisions.read(record) if record else None)
-        self._executable: Any = target.load(target.build(self.lowered.source), 0)
+        self._executable = cast("Any", target.load(target.build(self.lowered.source), 0))
         self._device = device
         self._args: tuple[Buffer, ...] = self._executable.binary.args
         self._arrays = [arrays.get(b.name, _zeros(b)) for b in self._args]

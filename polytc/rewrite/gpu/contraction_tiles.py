@@ -145,15 +145,15 @@ def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[
             yield _deep(b, scene), _time(b, scene)[0]
 
 
-def seconds(program: pr.Program, group: Group, machine: Machine) -> tuple[float | None, float]:
-    """What a contraction takes on a matrix unit, if that may do it, and with multiply-adds of items."""
+def seconds(program: pr.Program, group: Group, machine: Machine) -> tuple[float, float] | None:
+    """What a contraction takes on a matrix unit, and with multiply-adds of items; None if no unit may do it."""
     scene = _scene(program, group, machine)
-    assert scene is not None, "contraction tiles: no contraction"
-    found: list[float | None] = []
-    for matrix in (True, False):
-        times = [_time(b, scene)[0] for b in _options(scene) if b.matrix == matrix]
-        found.append(matrix_tiles.seconds(min(times) * prod(scene.reduced.values()), machine) if times else None)
-    return found[0], found[1] or 0.0
+    options = _options(scene) if scene is not None and scene.summed else []
+    if scene is None or not any(b.matrix for b in options):
+        return None
+    steps = prod(scene.reduced.values())
+    unit, items = (min(_time(b, scene)[0] for b in options if b.matrix == matrix) for matrix in (True, False))
+    return matrix_tiles.seconds(unit * steps, machine), matrix_tiles.seconds(items * steps, machine)
 
 
 def parted(program: pr.Program, group: Group, machine: Machine) -> Callable[[int], float] | None:

@@ -141,15 +141,15 @@ def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) ->
 def _reason(program: pr.Program, group: Group, machine: Machine, tiles: Blocking) -> str:
     """Why a contraction is divided so."""
     extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items, tiles.elements[:2])]
-    unit, otherwise = contraction_tiles.seconds(program, group, machine)
+    known = contraction_tiles.seconds(program, group, machine)
+    unit, otherwise = map(_told, known) if known is not None else ("", "")
     if tiles.matrix:
-        assert unit is not None, "division: no matrix unit"
         return f"tiles of {extents[0]} results by {extents[1]} items, multiplied by the matrix unit in steps of " \
-            f"{tiles.depth[0][1]}: {_told(unit)}; {_told(otherwise)} by multiply-adds"
+            f"{tiles.depth[0][1]}: {unit}; {otherwise} by multiply-adds"
     slow = "" if machine.fast_local_memory else ", as local memory is no faster than the caches"
     where = "in local memory" if tiles.staged else f"read into registers for {extents[2]} results of each item{slow}"
-    beside = f": {_told(otherwise)}; {_told(unit)} by the matrix unit" if unit is not None else ""
-    return f"tiles of {extents[0]} results by {extents[1]} items, operands {where}{beside}"
+    return f"tiles of {extents[0]} results by {extents[1]} items, operands {where}" + (
+        f": {otherwise}; {unit} by the matrix unit" if unit else "")
 
 
 def _told(seconds: float) -> str:
