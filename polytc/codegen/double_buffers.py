@@ -34,8 +34,8 @@ from polytc.codegen import loops, matrix_products, traverse
 from polytc.machine import Machine
 from polytc.program.names import fresh
 
-STEPS = 4
-"""Of a loop at least."""
+STEPS, FEWEST = 4, 2
+"""Of a loop at least; of one with products for a matrix unit, which gains by any copy that need not be waited for."""
 
 
 def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
@@ -51,7 +51,8 @@ def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:
         nonlocal room
-        found = _doubled(s, taken, room) if isinstance(s, loops.For) and s.kind == "sequential" else None
+        least = FEWEST if products else STEPS
+        found = _doubled(s, taken, room, least) if isinstance(s, loops.For) and s.kind == "sequential" else None
         if found is None:
             return s
         room -= found[1]
@@ -59,10 +60,11 @@ def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     return replace(kernel, body=traverse.map_stmt(kernel.body, on_stmt, lambda e: e))
 
 
-def _doubled(s: loops.For, taken: set[str], room: int) -> tuple[loops.Stmt, int] | None:
-    """The loop with two copies of its tiles, and the bytes of the other ones; None where that is not right or too much."""
+def _doubled(s: loops.For, taken: set[str], room: int, least: int) -> tuple[loops.Stmt, int] | None:
+    """The loop with two copies of its tiles, and the bytes of the other ones; None where that is not right or too much. least:
+    steps that it has."""
     steps = s.upper.value if isinstance(s.upper, loops.Const) else 0
-    if s.lower != loops.const(0) or s.step != 1 or not isinstance(steps, int) or steps < STEPS:
+    if s.lower != loops.const(0) or s.step != 1 or not isinstance(steps, int) or steps < least:
         return None
     allocated, body = [], s.body
     while isinstance(body, loops.Alloc):

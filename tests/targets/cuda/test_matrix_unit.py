@@ -247,3 +247,10 @@ def test_loops_without_a_unit_do_the_same() -> None:
     out = np.zeros((40, 40), np.float16)
     LoadedCuda(CompiledCuda().build(plain)).call([given["A"], given["B"], out])
     close(out, given["A"].astype(float) @ given["B"].astype(float))
+
+
+@pytest.mark.parametrize(("depth", "copies"), [(32, False), (64, True), (96, True), (256, True)])
+def test_two_steps_have_two_copies_of_their_tiles(depth: int, copies: bool) -> None:
+    source = text(MATMUL, {"A": (1024, depth), "B": (depth, 1024)}).text
+    assert ("A_tile_other" in source) == copies
+    assert "A_tile_other" not in text(MATMUL, {"A": (1024, 48), "B": (48, 1024)}, "f32").text
