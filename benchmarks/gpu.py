@@ -76,7 +76,7 @@ def _torch() -> Any:
 
 def _line(case: Case, device: Any, torch: Any, copy: float, rounds: int, launches: bool) -> str:
     arrays = case.inputs(np.random.default_rng(0))
-    ours = gpu_devices.OnDevice(device, case.text, arrays)
+    ours = gpu_devices.OnDevice(device, case.text, arrays, case.record)
     contenders: dict[str, Callable[[int], float]] = {"ours": ours.seconds}
     results = ours.results()
     note = ""
@@ -112,7 +112,7 @@ def _difference(ours: list[np.ndarray], theirs: list[np.ndarray], tolerance: flo
         if a.shape != b.shape:
             return f"  WRONG: {a.shape} for {b.shape}"
         scale = max(float(np.abs(b).max()), 1e-30)
-        error = float(np.abs(np.subtract(a, b, dtype=np.float64)).max()) / scale
+        error = float(np.abs(a.astype(np.float64) - b).max()) / scale
         if not error <= tolerance:
             return f"  WRONG by {error:.1e} of the largest value"
     return ""
@@ -122,7 +122,7 @@ class _Torch:
     """A case on torch."""
 
     def __init__(self, torch: Any, case: Case, arrays: dict[str, np.ndarray]) -> None:
-        self._torch, self._given = torch, [torch.from_numpy(a).cuda() for a in arrays.values()]
+        self._torch, self._given = torch, [_tensor(torch, a).cuda() for a in arrays.values()]
         self._call: Callable[[], Any] = lambda: case.torch(torch, *self._given)
 
     def seconds(self, times: int) -> float:
@@ -138,7 +138,13 @@ class _Torch:
     def results(self) -> list[np.ndarray]:
         """The outputs of a call."""
         found = self._call()
-        return [x.cpu().numpy() for x in (found if isinstance(found, tuple) else (found,))]
+        return [(x.float() if x.dtype == self._torch.bfloat16 else x).cpu().numpy()
+                for x in (found if isinstance(found, tuple) else (found,))]
+
+
+def _tensor(torch: Any, a: np.ndarray) -> Any:
+    """An array as torch has it, which takes no bf16 of numpy's."""
+    return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype.name == "bfloat16" else torch.from_numpy(a)
 
 
 if __name__ == "__main__":

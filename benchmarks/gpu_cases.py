@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from polytc.program.scalars import BF16
+
 ROWS = "M[i] max= A[i,j]\nE[i,j] = exp(A[i,j] - M[i])\nS[i] += E[i,j]\nY[i,j] = E[i,j] / S[i]"
 ATTENTION = """P[b,i,j] += Q[b,i,d]*K[b,j,d]
 M[b,i] max= P[b,i,j] * 0.125{mask}
@@ -15,6 +17,7 @@ E[b,i,j] = exp(P[b,i,j] * 0.125 - M[b,i]){mask}
 S[b,i] += E[b,i,j]{mask}
 O[b,i,d] += E[b,i,j] * V[b,j,d]{mask}
 Y[b,i,d] = O[b,i,d] / S[b,i]"""
+CONVOLUTION = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:56, w in 0:56"
 POOL = "O[n,c,h,w] max= (X[n,c,2*h+r-1,2*w+s-1] else -inf) where h in 0:56, w in 0:56, r in 0:3, s in 0:3"
 NORM = """def norm(f32[I,J] X, f32[J] G, f32[J] B) -> (Y) {
     m[i] += X[i,j] / J
@@ -26,7 +29,7 @@ NORM = """def norm(f32[I,J] X, f32[J] G, f32[J] B) -> (Y) {
 @dataclass(frozen=True)
 class Case:
     """shapes: of the inputs. torch: the same of tensors. operations: floating-point; 0 where bytes are what takes time.
-    tolerance: of the largest number of a result."""
+    tolerance: of the largest number of a result. record: of decisions, '' for polytc's own."""
 
     name: str
     text: str
@@ -35,6 +38,7 @@ class Case:
     operations: int = 0
     tolerance: float = 1e-4
     draw: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] | None = None
+    record: str = ""
 
     def inputs(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Normal numbers, or what `draw` says."""
@@ -57,6 +61,23 @@ def _half(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return _normal(rng, shape).astype(np.float16)
 
 
+def _bfloat(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return _normal(rng, shape).astype(BF16.numpy)
+
+
+def _of_halves(name: str, text: str, shapes: dict[str, tuple[int, ...]], torch: Callable[..., Any], operations: int,
+               draw: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray] = _half, record: str = "") -> Case:
+    return Case(name, text, shapes, torch, operations, 2e-2, dict.fromkeys(shapes, draw), record)
+
+
+def _half_product(m: int, n: int, k: int, items: str = "") -> Case:
+    """items: of a group, warps' beside each other last, elements of an item, and steps."""
+    record = "polytc decisions 1\nlocal_tiles S1_init: by=matrix rows=j,i items=4,{},{} elements={},{} along=k steps={}\n"
+    return _of_halves(f"matmul f16 {m}x{n}x{k}{f' by {items}' if items else ''}", "C[i,j] += A[i,k]*B[k,j]",
+                      {"A": (m, k), "B": (k, n)}, lambda t, a, b: a @ b, 2 * m * n * k,
+                      record=record.format(*items.split()) if items else "")
+
+
 def _product(m: int, n: int, k: int) -> Case:
     return Case(f"matmul {m}x{n}x{k}", "C[i,j] += A[i,k]*B[k,j]", {"A": (m, k), "B": (k, n)},
          lambda t, a, b: a @ b, 2 * m * n * k)
@@ -74,14 +95,41 @@ CASES = (
          lambda t, a, b: a.T @ b, 2 * 2048**3),
     Case("matmul A B' 2048", "C[i,j] += A[i,k]*B[j,k]", {"A": (2048, 2048), "B": (2048, 2048)},
          lambda t, a, b: a @ b.T, 2 * 2048**3),
-    Case("matmul f16 4096", "C[i,j] += A[i,k]*B[k,j]", {"A": (4096, 4096), "B": (4096, 4096)},
-         lambda t, a, b: a @ b, 2 * 4096**3,
-         2e-2, {"A": _half, "B": _half}),
+    *(_half_product(*s) for s in ((1024,) * 3, (2048,) * 3, (4096,) * 3, (8192,) * 3, (1000, 1200, 1504), (4095, 4097, 4093),
+                                  (128, 4096, 4096), (16, 4096, 4096), (512, 512, 100_000))),
+    *(_half_product(4096, 4096, 4096, items) for items in (
+        "16 4 8 8 32", "32 2 16 4 32", "16 4 16 8 16", "32 2 16 8 16", "16 2 16 8 16", "8 4 8 8 32")),
+    _of_halves("matmul bf16 4096x4096x4096", "C[i,j] += A[i,k]*B[k,j]", {"A": (4096, 4096), "B": (4096, 4096)},
+               lambda t, a, b: a @ b, 2 * 4096**3, _bfloat),
+    _of_halves("matmul f16 A' B 2048", "C[i,j] += A[k,i]*B[k,j]", {"A": (2048, 2048), "B": (2048, 2048)},
+               lambda t, a, b: a.T @ b, 2 * 2048**3),
+    _of_halves("matmul f16 A B' 2048", "C[i,j] += A[i,k]*B[j,k]", {"A": (2048, 2048), "B": (2048, 2048)},
+               lambda t, a, b: a @ b.T, 2 * 2048**3),
+    _of_halves("matmul f16 batch 64x512x512x64", "C[b,i,j] += A[b,i,k]*B[b,k,j]", {"A": (64, 512, 64), "B": (64, 64, 512)},
+               lambda t, a, b: a @ b, 2 * 64 * 512 * 512 * 64),
+    _of_halves("linear f16 8192x1024 to 4096, relu", "C[i,j] += A[i,k]*B[j,k]\nY[i,j] = max(C[i,j] + b[j], 0)",
+               {"A": (8192, 1024), "B": (4096, 1024), "b": (4096,)},
+               lambda t, a, b, c: t.relu(t.nn.functional.linear(a, b, c)), 2 * 8192 * 1024 * 4096),
+    _of_halves("conv f16 3x3 64 to 64, 16x56x56", CONVOLUTION, {"X": (16, 64, 56, 56), "W": (64, 64, 3, 3)},
+               lambda t, x, w: t.nn.functional.conv2d(x, w, padding=1), 2 * 16 * 64 * 56 * 56 * 64 * 9),
+    _of_halves("conv f16 3x3, channels last",
+               "O[n,h,w,m] += (X[n,h+r-1,w+s-1,c] else 0) * W[r,s,c,m] where h in 0:56, w in 0:56",
+               {"X": (16, 56, 56, 64), "W": (3, 3, 64, 64)},
+               lambda t, x, w: t.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), padding=1).permute(
+                   0, 2, 3, 1).contiguous(), 2 * 16 * 64 * 56 * 56 * 64 * 9),
+    _of_halves("conv f16 1x1 256 to 64, 16x56x56", "O[n,m,p] += X[n,c,p] * W[m,c]", {"X": (16, 256, 3136), "W": (64, 256)},
+               lambda t, x, w: t.nn.functional.conv1d(x, w[:, :, None]), 2 * 16 * 64 * 56 * 56 * 256),
+    _of_halves("attention f16 64x1024x64", ATTENTION.format(mask=""), dict.fromkeys("QKV", (64, 1024, 64)),
+               lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0],
+               4 * 64 * 1024 * 1024 * 64),
+    _of_halves("attention bf16 64x1024x64", ATTENTION.format(mask=""), dict.fromkeys("QKV", (64, 1024, 64)),
+               lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0],
+               4 * 64 * 1024 * 1024 * 64, _bfloat),
     Case("matmul batch 64x512x512x64", "C[b,i,j] += A[b,i,k]*B[b,k,j]", {"A": (64, 512, 64), "B": (64, 64, 512)},
          lambda t, a, b: a @ b, 2 * 64 * 512 * 512 * 64),
     Case("matrix times vector 16384", "y[i] += A[i,k]*x[k]", {"A": (16384, 8192), "x": (8192,)}, lambda t, a, x: a @ x),
     Case("vector times matrix 16384", "y[j] += A[k,j]*x[k]", {"A": (16384, 8192), "x": (16384,)}, lambda t, a, x: x @ a),
-    Case("conv 3x3 64 to 64, 16x56x56", "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:56, w in 0:56",
+    Case("conv 3x3 64 to 64, 16x56x56", CONVOLUTION,
          {"X": (16, 64, 56, 56), "W": (64, 64, 3, 3)}, lambda t, x, w: t.nn.functional.conv2d(x, w, padding=1),
          2 * 16 * 64 * 56 * 56 * 64 * 9),
     Case("conv 1x1 256 to 64, 16x56x56", "O[n,m,p] += X[n,c,p] * W[m,c]", {"X": (16, 256, 3136), "W": (64, 256)},

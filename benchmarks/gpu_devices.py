@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 import polytc
+from polytc import decisions
 from polytc.codegen.buffers import Buffer
 from polytc.runtime.arrays import dtype_of
 from polytc.targets import registry
@@ -134,11 +135,13 @@ def copy_rate(device: Any) -> float:
 class OnDevice:
     """A program whose arrays are in a device's memory."""
 
-    def __init__(self, device: Any, text: str, arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, device: Any, text: str, arrays: Mapping[str, np.ndarray], record: str = "") -> None:
+        """record: of decisions."""
         target = registry.running(device.target)
         self.lowered = polytc.lower(text, target, shapes={n: a.shape for n, a in arrays.items()},
-                                    dtypes={n: dtype_of(n, a.dtype).name for n, a in arrays.items()})
-        self._executable = cast(Any, target.load(target.build(self.lowered.source), 0))
+                                    dtypes={n: dtype_of(n, a.dtype).name for n, a in arrays.items()},
+                                    decisions=decisions.read(record) if record else None)
+        self._executable = cast("Any", target.load(target.build(self.lowered.source), 0))
         self._device = device
         self._args: tuple[Buffer, ...] = self._executable.binary.args
         self._arrays = [arrays.get(b.name, _zeros(b)) for b in self._args]

@@ -47,8 +47,14 @@ class CompiledCuda(CudaTarget):
         return (OpenCuda if "sizes" in binary.options else LoadedCuda)(binary)
 
 
+INSTRUCTIONS = re.compile(r"^static __device__ inline void polytc_\w+\([^)]*\)\n\{\n    asm volatile.*?^\}\n",
+                          re.MULTILINE | re.DOTALL)
+"""Functions that are instructions of a GPU alone: the header has them in C."""
+
+
 def library(text: str) -> bytes:
     """CUDA C as a library of the processor."""
+    text = INSTRUCTIONS.sub("", text)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "k.cpp").write_text(text, encoding="ascii")
         command = [COMPILER or "g++", *STRICT, *SENSE, *TRAPS, "-include", str(SHIM), "-shared", "-fPIC", "k.cpp",

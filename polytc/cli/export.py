@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,7 +75,8 @@ def _target(language: Language, machine: str | None) -> Target:
     if machine is not None and machine not in DEVICES and not Path(machine).is_file():
         raise typer.BadParameter(f"--machine {machine}: no file, and the described devices are {', '.join(DEVICES)}")
     if language is Language.hip:  # the same kernels, made for a device of AMD
-        return registry.target(check_machine("cuda", machine or "amd-gfx90a"))
+        found = registry.target(check_machine("cuda", machine or "amd-gfx90a"))
+        return registry.target(check_machine("cuda", replace(found.machine, matrix_unit=None)))
     return registry.target(check_machine(language.value, machine))
 
 

@@ -21,34 +21,36 @@
         }
 
 Items then meet once in a step instead of twice (passes.barriers), and what they load for the next step need not have come while
-they compute. Local memory must have room for both copies, in as many groups as a unit
-should have. Guarantees: the same stores in the same order, but for
-those to tiles.
+they compute. Local memory must have room for both copies, in as many groups as a unit should have: that of a group, divided
+among them, or, with products for a matrix unit, whose copies need no registers, that of the unit itself. Guarantees: the same
+stores in the same order, but for those to tiles.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import loops, matrix_products, traverse
 from polytc.machine import Machine
 from polytc.program.names import fresh
 
-STEPS = 4
-"""Of a loop at least."""
+STEPS, FEWEST = 4, 2
+"""Of a loop at least; of one with products for a matrix unit, which gains by any copy that need not be waited for."""
 
 
 def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel of a GPU with two copies of the tiles that loops over steps make in each iteration."""
     own = [s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)]
     taken = {b.name for b in (*kernel.args, *own)}
+    products = any(True for _ in matrix_products.products(kernel.body))
     room = machine.room_beside - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
     if machine.kind != "gpu" or not machine.fast_local_memory:
         return kernel
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:
         nonlocal room
-        found = _doubled(s, taken, room) if isinstance(s, loops.For) and s.kind == "sequential" else None
+        least = FEWEST if products else STEPS
+        found = _doubled(s, taken, room, least) if isinstance(s, loops.For) and s.kind == "sequential" else None
         if found is None:
             return s
         room -= found[1]
@@ -56,10 +58,11 @@ def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     return replace(kernel, body=traverse.map_stmt(kernel.body, on_stmt, lambda e: e))
 
 
-def _doubled(s: loops.For, taken: set[str], room: int) -> tuple[loops.Stmt, int] | None:
-    """The loop with two copies of its tiles, and the bytes of the other ones; None where that is not right or too much."""
+def _doubled(s: loops.For, taken: set[str], room: int, least: int) -> tuple[loops.Stmt, int] | None:
+    """The loop with two copies of its tiles, and the bytes of the other ones; None where that is not right or too much. least:
+    steps that it has."""
     steps = s.upper.value if isinstance(s.upper, loops.Const) else 0
-    if s.lower != loops.const(0) or s.step != 1 or not isinstance(steps, int) or steps < STEPS:
+    if s.lower != loops.const(0) or s.step != 1 or not isinstance(steps, int) or steps < least:
         return None
     allocated, body = [], s.body
     while isinstance(body, loops.Alloc):

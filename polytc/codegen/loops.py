@@ -18,7 +18,7 @@ from polytc.codegen.buffers import Space as Space
 from polytc.program.node import frozen, node
 from polytc.program.scalars import BOOL, I64, DType
 
-LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "rolled", "block", "thread"]
+LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "rolled", "matrix", "block", "thread"]
 
 
 # ---- expressions: every node has dtype and lanes
@@ -162,7 +162,8 @@ Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | R
 class For:
     """kind: how iterations may run. 'vector' and 'reduce' (a horizontal reduction) loops are expanded by passes; behind
     passes.vectorize an 'unroll' loop stands for copies of its body (passes.unrolling), which a target writes; a 'rolled' one is
-    sequential and is not to be unrolled; 'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the
+    sequential and is not to be unrolled; 'matrix' loops are sequential ones, too, around a product of tiles that a matrix unit
+    may do at once (matrix_products); 'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the
     fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and '' is no name."""
 
     var: str

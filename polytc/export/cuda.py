@@ -7,7 +7,7 @@ NAME.cu has the kernels and the host; NVRTC takes it as it is, and sees the kern
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polytc
@@ -49,6 +49,8 @@ HIP = Dialect("hip", "HIP", "hip", "hip/hip_runtime.h", "hipRTC", "__HIPCC_RTC__
 
 def write(bundle: Bundle, machine: Machine, to: Path, dialect: Dialect = CUDA) -> list[Path]:
     """Write the folder, which is made if it is not there; the files, in the order of the list above."""
+    if dialect is HIP:
+        machine = replace(machine, matrix_unit=None)  # its instructions are NVIDIA's
     folder = prepare(bundle, lambda parts: library(parts, machine))
     name = bundle.name
     texts = {f"{name}.{dialect.ending}": code(folder, dialect), f"{name}.h": header(bundle, dialect),

@@ -17,8 +17,9 @@ _AREAS = {"argument": "argument", "weight": "weight", "value": "buffer", "size":
 
 
 def made_for(machine: Machine) -> str:
-    """The name of a machine among DEVICES."""
-    return next((name for name, known in DEVICES.items() if replace(known, masked=False) == machine), "another device")
+    """The name of a machine among DEVICES, for a language that may not reach all that it has."""
+    reached = ((name, replace(known, masked=False, matrix_unit=machine.matrix_unit)) for name, known in DEVICES.items())
+    return next((name for name, known in reached if known == machine), "another device")
 
 
 def comment_lines(folder: Folder, how: str, launch: Callable[[Task], str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 - quantities.py: numbers with a unit and an origin
 - costs.py, device_costs.py: what things take, as such numbers
-- records.py: Machine and Cache
+- records.py: Machine, its Cache and MatrixUnit
 - estimates.py: seconds on a Machine, by named parts
 - record_files.py: machines as files
 - described.py: machines that are described, detection.py: the processor that we run on
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polytc.machine.described import AVX2, AVX512, DEVICES, GENERIC_CPU, GENERIC_GPU, NEON, SVE
     from polytc.machine.detection import DOUBLE_PUMPED, detect, detect_caches
     from polytc.machine.estimates import Estimate
-    from polytc.machine.records import Cache, Machine
+    from polytc.machine.records import Cache, Machine, MatrixUnit
 
 _HOME = {
     "ALIGNMENT": "polytc.machine.alignment",
@@ -31,11 +31,11 @@ _HOME = {
     **dict.fromkeys(("AVX2", "AVX512", "DEVICES", "GENERIC_CPU", "GENERIC_GPU", "NEON", "SVE"), "polytc.machine.described"),
     **dict.fromkeys(("DOUBLE_PUMPED", "detect", "detect_caches"), "polytc.machine.detection"),
     "Estimate": "polytc.machine.estimates",
-    **dict.fromkeys(("Cache", "Machine"), "polytc.machine.records"),
+    **dict.fromkeys(("Cache", "Machine", "MatrixUnit"), "polytc.machine.records"),
 }
 """Public name -> the module that defines it."""
 
 __all__ = ["ALIGNMENT", "AVX2", "AVX512", "DEVICES", "DOUBLE_PUMPED", "GENERIC_CPU", "GENERIC_GPU", "NEON", "SVE", "Cache",
-           "Costs", "Estimate", "Machine", "detect", "detect_caches"]
+           "Costs", "Estimate", "Machine", "MatrixUnit", "detect", "detect_caches"]
 
 __getattr__ = lazily(__name__, _HOME)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from polytc.machine.records import Cache, Machine
+from dataclasses import replace
+
+from polytc.machine.records import Cache, Machine, MatrixUnit
 
 GENERIC_CPU = Machine("cpu", 16, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(256 << 10, 8, 64)), 1)
 AVX2 = Machine("cpu", 32, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(512 << 10, 8, 64), Cache(16 << 20, 16, 64)), 2)
@@ -17,20 +19,26 @@ GENERIC_GPU = Machine("gpu", 16, 128, 4, 1, (Cache(32 << 10, 4, 128), Cache(4 <<
 
 
 def _gpu(cores: int, warp: int, local: int, group: int, line: int, l2: int, *, registers: int = 128,
-         fast_local_memory: bool = True, unit_local: int = 0) -> Machine:
+         fast_local_memory: bool = True) -> Machine:
     """A GPU: compute units, work-items in lockstep, bytes of local memory of a group, items of a group, bytes of a cache line
-    and of the second cache, and of local memory of a compute unit."""
+    and of the second cache."""
     return Machine("gpu", 16, registers, 4, 1, (Cache(32 << 10, 4, line), Cache(l2, 16, line)), cores, max_work_group=group,
-                   local_bytes=local, warp=warp, item_registers=registers, fast_local_memory=fast_local_memory,
-                   unit_local_bytes=unit_local)
+                   local_bytes=local, warp=warp, item_registers=registers, fast_local_memory=fast_local_memory)
+
+
+def _nvidia(cores: int, l2: int, unit: int, faster: float, clock: float) -> Machine:
+    """A GPU of NVIDIA from compute capability 8.0 on: multiprocessors, bytes of its second cache and of the shared memory of a
+    multiprocessor, see MatrixUnit, cycles a second."""
+    matrix_unit = MatrixUnit(16, 8, 16, ("f16", "bf16"), faster)
+    return replace(_gpu(cores, 32, 48 << 10, 1024, 128, l2), unit_local_bytes=unit, matrix_unit=matrix_unit, clock=clock)
 
 
 DEVICES = {
     "generic-gpu": GENERIC_GPU,
-    "nvidia-sm90": _gpu(132, 32, 48 << 10, 1024, 128, 50 << 20, unit_local=228 << 10),
-    "nvidia-sm80": _gpu(108, 32, 48 << 10, 1024, 128, 40 << 20, unit_local=164 << 10),
-    "nvidia-sm86": _gpu(68, 32, 48 << 10, 1024, 128, 5 << 20, unit_local=100 << 10),
-    "nvidia-sm89": _gpu(128, 32, 48 << 10, 1024, 128, 72 << 20, unit_local=100 << 10),
+    "nvidia-sm90": _nvidia(132, 50 << 20, 228 << 10, 9.6, 1.98e9),
+    "nvidia-sm80": _nvidia(108, 40 << 20, 164 << 10, 16.0, 1.41e9),
+    "nvidia-sm86": _nvidia(68, 5 << 20, 100 << 10, 2.0, 1.71e9),
+    "nvidia-sm89": _nvidia(128, 72 << 20, 100 << 10, 2.0, 2.52e9),
     "amd-gfx90a": _gpu(104, 64, 64 << 10, 1024, 128, 8 << 20),
     "amd-gfx1030": _gpu(72, 32, 64 << 10, 1024, 128, 4 << 20),
     "amd-gfx1100": _gpu(96, 32, 64 << 10, 1024, 128, 6 << 20),
@@ -40,12 +48,15 @@ DEVICES = {
     "adreno": _gpu(6, 64, 32 << 10, 1024, 64, 1 << 20, registers=64),
     "pocl-cpu": Machine("cpu", 64, 32, 4, 2, AVX512.caches, 2, max_work_group=4096, local_bytes=1 << 20),
 }
-"""Devices by name, for code that is made without them. Sources: NVIDIA's H100 white paper (132 SMs; 48 KiB of static shared
-memory a block) and CUDA programming guide (shared memory of a multiprocessor), those of the A100 (108 SMs, 40 MB of second
-cache), of the GA102 (the GeForce RTX 3080: 68 SMs, 5 MB) and of Ada (the GeForce RTX 4090: 128 SMs, 72 MB); AMD's CDNA 2
-white paper (104 of 110 compute units of one die, wavefronts of 64, 64 KiB LDS), its RDNA white paper and ISA guides (the
-Radeon RX 6800 XT, gfx1030: 72 compute units, wavefronts of 32, 64 KiB LDS a group, 4 MB; the RX 7900 XTX, gfx1100: 96
-compute units, 6 MB); Apple's Metal feature set tables (the M1: SIMD groups of 32, 1024 threads and 32 KiB a threadgroup; 8
-cores; its second cache and line are guesses); Intel's and Arm's programming guides (Xe cores with sub-groups of 16; Mali
-keeps local memory in the caches). On Xe and Mali the tuned kernels of CLBlast's database read operands from the caches, so
-that nothing is copied to local memory there."""
+"""Devices by name, for code that is made without them. Sources: NVIDIA's H100 white paper (132 SMs; 48 KiB of static
+shared memory a block), those of the A100 (108 SMs, 40 MB of second cache), of the GA102 (the GeForce RTX 3080: 68 SMs, 5 MB)
+and of Ada (the GeForce RTX 4090: 128 SMs, 72 MB), for all of which it documents the boost clock, the shared memory of a
+multiprocessor (CUDA C++ Programming Guide, table of compute capabilities), and TFLOP/s of f32 and of f16 with sums in f32:
+19.5 and 312 (sm80), 29.8 and 59.5 (sm86), 82.6 and 165 (sm89), 67 and 989 (sm90), of which the instruction `mma.sync` reaches
+some 65 in 100 (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024); AMD's CDNA 2 white paper
+(104 of 110 compute units of one die, wavefronts of 64, 64 KiB LDS), its RDNA white paper and ISA guides (the Radeon RX 6800
+XT, gfx1030: 72 compute units, wavefronts of 32, 64 KiB LDS a group, 4 MB; the RX 7900 XTX, gfx1100: 96 compute units, 6 MB);
+Apple's Metal feature set tables (the M1: SIMD groups of 32, 1024 threads and 32 KiB a threadgroup; 8 cores; its second cache
+and line are guesses); Intel's and Arm's programming guides (Xe cores with sub-groups of 16; Mali keeps local memory in the
+caches). On Xe and Mali the tuned kernels of CLBlast's database read operands from the caches, so that nothing is copied to
+local memory there."""

@@ -49,6 +49,15 @@ class Groups:
     copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))
     cached: int = cost(4, "multiply-adds", "an operand's element from the caches; from local memory 1", guess(_BY_HAND))
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))
+    lanes: int = cost(128, "multiply-adds", "of f32 that a unit starts in a cycle", documented(
+        "NVIDIA, CUDA C++ Programming Guide, arithmetic throughput of compute capabilities 8.6 to 9.0; 64 of 8.0"))
+    local_byte: float = cost(1.0, "multiply-adds", "of a unit in the time of a byte that a warp reads there", documented(
+        "NVIDIA, CUDA C++ Programming Guide: 32 banks of four bytes in a cycle, beside 128 multiply-adds"))
+    second_cache: float = cost(3.2, "multiply-adds", "of a unit in the time of a byte that it copies to local memory", guess(
+        "5.5 TB/s of an H100's second cache: 40 bytes in a cycle of a unit, beside 128 multiply-adds"))
+    beside: float = cost(0.25, "ratio", "what arithmetic, reads and copies cost that others hide", guess(_BY_HAND))
+    meeting: float = cost(7000.0, "multiply-adds", "of a unit in the time of a step's barrier", guess(
+        "some 55 cycles, beside 128 multiply-adds in each"))
     guard: int = cost(6, "multiply-adds", "a test whether an element is there", guess("two comparisons of two indices"))
     partial: int = cost(60, "multiply-adds", "of a unit in the time of an element of a partial result, written and read", guess(
         "some 12 bytes of memory in a cycle of a unit, beside 128 multiply-adds"))

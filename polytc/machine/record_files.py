@@ -30,7 +30,7 @@ from polytc.errors import CompileError, Span
 from polytc.machine.costs import COSTS, Costs
 from polytc.machine.described import DEVICES
 from polytc.machine.quantities import quantities
-from polytc.machine.records import Cache, Machine
+from polytc.machine.records import Cache, Machine, MatrixUnit
 
 errors.register(E540="the file is no record of a machine", E541="the machine does not fit the target")
 
@@ -41,6 +41,8 @@ LARGEST_FILE, LARGEST = 1 << 20, 10**15
 MOST = {"vector_bytes": 256, "vector_registers": 1024, "fma_latency": 100, "fma_ports": 64, "load_ports": 64, "warp": 1024,
         "cores": 1 << 20}
 """Numbers beyond these would make code without end."""
+HALVES = ("f16", "bf16")
+"""Types of the factors of matrix units."""
 POWERS = ("vector_bytes", "warp")
 MAY_BE_ZERO = ("max_work_group", "local_bytes", "unit_local_bytes", "item_registers")
 WORDS = re.compile(r"[\w+,.-]*", re.ASCII)
@@ -83,10 +85,13 @@ def write(machine: Machine) -> str:
     """The text of a machine, which `read` makes the same machine of."""
     lines = [f"{HEAD} = {VERSION}", "", "[machine]"]
     for f in fields(Machine):
-        if f.name not in ("caches", "costs", "origins"):
+        if f.name not in ("caches", "costs", "origins", "matrix_unit"):
             lines.append(f"{f.name} = {_value(getattr(machine, f.name))}")
     caches = ", ".join(f"{{bytes = {c.bytes}, ways = {c.ways}, line = {c.line}}}" for c in machine.caches)
     lines.append(f"caches = [{caches}]")
+    if machine.matrix_unit is not None:
+        told = (f"{f.name} = {_value(getattr(machine.matrix_unit, f.name))}" for f in fields(MatrixUnit))
+        lines.append(f"matrix_unit = {{{', '.join(told)}}}")
     theme = ""
     for q in quantities(machine.costs):
         first, _, name = q.name.partition(".")
@@ -117,8 +122,8 @@ def _value(value: object) -> str:
     match value:
         case bool():
             return str(value).lower()
-        case frozenset():
-            return f"[{', '.join(map(_value, sorted(value)))}]"
+        case frozenset() | tuple():
+            return f"[{', '.join(map(_value, sorted(value) if isinstance(value, frozenset) else value))}]"
         case str():
             return '"' + "".join(c if c >= " " and c not in '"\\\x7f' else f"\\u{ord(c):04x}" for c in value) + '"'
         case _:
@@ -165,6 +170,8 @@ class _Reader:
                 return self.checked(name, value, value in ("cpu", "gpu"), "'cpu' or 'gpu'")
             case "caches":
                 return self.caches(value)
+            case "matrix_unit":
+                return self.matrix_unit(value)
             case "masked" | "fast_local_memory":
                 return self.checked(name, value, isinstance(value, bool), "true or false")
             case "cpu" | "features":
@@ -184,6 +191,17 @@ class _Reader:
         self.checked("caches", value, right, "a list of {bytes = N, ways = N, line = N}, the first cache first")
         assert isinstance(value, list)
         return tuple(Cache(**{n: self.number("caches", x, whole=True, zero=False) for n, x in c.items()}) for c in value)
+
+    def matrix_unit(self, value: object) -> MatrixUnit:
+        names = [f.name for f in fields(MatrixUnit)]
+        right = isinstance(value, dict) and set(value) == set(names) and isinstance(value["types"], list) and (
+            {*value["types"]} <= {*HALVES} if all(isinstance(t, str) for t in value["types"]) else False)
+        fields_ = ", ".join(f"{n} = N" for n in names)
+        self.checked("matrix_unit", value, right, f"{{{fields_}}}, its types of {', '.join(HALVES)}")
+        assert isinstance(value, dict)
+        whole = {n: self.number("matrix_unit", value[n], whole=True, zero=False) for n in ("rows", "columns", "steps")}
+        faster = float(self.number("matrix_unit", value["faster"], whole=False, zero=False))
+        return MatrixUnit(**whole, types=tuple(value["types"]), faster=faster)
 
     def costs(self) -> Costs:
         given = self.table("costs", self.found.get("costs", {}))

@@ -19,6 +19,21 @@ class Cache:
 
 
 @dataclass(frozen=True)
+class MatrixUnit:
+    """What the items of a warp use together to add a product of two tiles of numbers to one of f32 (NVIDIA's tensor cores).
+
+    rows, columns: of the results; steps: of the sum. types: of the factors, whose products are exact and are added up in f32.
+    faster: products in the time of one multiply-add of f32.
+    """
+
+    rows: int
+    columns: int
+    steps: int
+    types: tuple[str, ...]
+    faster: float
+
+
+@dataclass(frozen=True)
 class Machine:
     """What decisions depend on.
 
@@ -32,10 +47,11 @@ class Machine:
     max_work_group, local_bytes: limits of a group on a device (0 for the LLVM target). unit_local_bytes: local memory of a
     compute unit, for all groups on it; 0: as much as one may have. warp: work-items that run in lockstep;
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
-    than the caches, so that operands of several items are worth copying there. cpu, features: LLVM's names, '' for a device
-    that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock: cycles a
-    second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described ones, e.g.
-    ("costs.threads.region", "measured: on this machine").
+    than the caches, so that operands of several items are worth copying there; matrix_unit: of a compute unit, None where there
+    is none, or where code cannot use it (CPUs' are among their features, see `multiplies_tiles`). cpu, features: LLVM's names,
+    '' for a device that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock:
+    cycles a second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described
+    ones, e.g. ("costs.threads.region", "measured: on this machine").
     """
 
     kind: str
@@ -53,6 +69,7 @@ class Machine:
     warp: int = 1
     item_registers: int = 0
     fast_local_memory: bool = False
+    matrix_unit: MatrixUnit | None = None
     cpu: str = ""
     features: str = ""
     faults: frozenset[str] = frozenset()

@@ -56,5 +56,10 @@ def item(axis: int) -> str:
 GROUPS, ITEMS = tuple(map(group, AXES)), tuple(map(item, AXES))
 AT_ONCE = ("parallel", "vector", "reduce", *GROUPS, *ITEMS)
 """Kinds of loops whose iterations may run at once."""
-KINDS = ("sequential", "parallel", "unroll", "vector", "reduce", *GROUPS, *ITEMS)
+MATRIX = "matrix"
+"""The kind of the loops of a product of two tiles, which a matrix unit does at once where there is one; else they run in
+order."""
+IN_ORDER = ("sequential", MATRIX)
+"""Kinds of loops that may carry a dependence."""
+KINDS = ("sequential", "parallel", "unroll", "vector", "reduce", MATRIX, *GROUPS, *ITEMS)
 """Kinds that a mark may name."""

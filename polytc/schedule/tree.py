@@ -13,7 +13,7 @@ from polytc.decisions import Entry
 from polytc.poly import isl, legality, marks
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
-from polytc.program.kinds import KINDS, is_mapped
+from polytc.program.kinds import IN_ORDER, KINDS, is_mapped
 from polytc.schedule import yaml
 
 errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
@@ -119,7 +119,7 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
         carried = {by_items: legality.Carried(node, deps.kept_apart(by_items), deps.accesses)
                    for by_items in set(map(is_mapped, kinds))}
         for member, kind in enumerate(kinds):
-            if kind in ("sequential", "unroll"):
+            if kind in (*IN_ORDER, "unroll"):
                 continue
             conflict = legality.apart(node, member, deps.reduction) if kind == "reduce" else carried[is_mapped(kind)].by(member)
             if conflict is not None:

@@ -25,7 +25,7 @@ PRINT = "how something is printed"
 
 CONSTANTS = {
     "codegen/passes/analyses/work_estimate.py": {"UNKNOWN": SHAPE},
-    "codegen/passes/bank_conflicts.py": {"GAIN": MARGIN, "SOME": SHAPE},
+    "codegen/passes/bank_conflicts.py": {"GAIN": MARGIN, "SOME": SHAPE, "BLOCK": SHAPE},
     "codegen/passes/collapse.py": {"ENOUGH": SHAPE, "BLOCKS": SHAPE, "LONG": SHAPE, "PART": MARGIN},
     "codegen/passes/index_set_splitting.py": {"EDGES": TEXT},
     "codegen/passes/loop_fusion.py": {"STATEMENTS": TEXT},
@@ -60,6 +60,8 @@ CONSTANTS = {
     "rewrite/cpu/winograd/convolution.py": {"TAPS": EXACT},
     "rewrite/cpu/winograd/cook_toom.py": {"POINTS": EXACT},
     "rewrite/gpu/contraction_tiles.py": {"ADDRESSES": SHAPE, "DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
+    "rewrite/gpu/matrix_tiles.py": {**dict.fromkeys(("ACROSS", "DOWN", "PAIR", "PRODUCT", "BYTES", "ADDRESSES"), SHAPE),
+                                    "WARPS": SEARCH, "STEPS": SEARCH, "MOST_REGISTERS": SEARCH},
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
     "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "AHEAD": SHAPE, "CORES": SEARCH},
     "rewrite/gpu/scanned_columns.py": {"EACH": SHAPE},

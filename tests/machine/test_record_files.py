@@ -103,6 +103,19 @@ def test_refusals_name_field_and_place(before: str, behind: str, message: str, l
         assert span.line == line or str(line) in at or "at line" in message
 
 
+@pytest.mark.parametrize("unit", [
+    "1", "{}", '{rows = 16, columns = 8, steps = 16, types = "f16", faster = 9.6}',
+    '{rows = 16, columns = 8, steps = 16, types = ["f32"], faster = 9.6}',
+    '{rows = 16, columns = 8, steps = 16, types = [1], faster = 9.6}',
+    '{rows = 0, columns = 8, steps = 16, types = ["f16"], faster = 9.6}',
+    '{rows = 16, columns = 8, steps = 16, types = ["f16"], faster = -1}'])
+def test_a_matrix_unit_has_all_of_its_fields(unit: str) -> None:
+    text = TEXT.replace("masked = true", f"masked = true\nmatrix_unit = {unit}", 1)
+    with pytest.raises(CompileError, match="matrix_unit is") as refusal:
+        record_files.read(text)
+    assert refusal.value.code == "E540"
+
+
 def test_tables_are_tables() -> None:
     for text in ("machine = 1", "[machine]\ncosts = 1", "[[costs]]"):
         with pytest.raises(CompileError, match=r"must be a table|no field machine.costs|lacks kind"):

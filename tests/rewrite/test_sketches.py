@@ -36,7 +36,8 @@ STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu
            "polytc.rewrite.gpu.scanned_columns": "parallel_scans",
            "polytc.rewrite.digit_sums": "gathered_sums"} | {
     f"polytc.rewrite.gpu.{name}": "local_tiles"
-    for name in ("local_tiles", "tiled_contraction", "work_group_reductions", "tile_conditions", "local_transpose")}
+    for name in ("local_tiles", "tiled_contraction", "matrix_tiles", "work_group_reductions", "tile_conditions",
+                 "local_transpose")}
 """Modules that are parts of a step, and the step that shows what they do."""
 NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.tidy.axes": lambda p: axes.exchanged(p, {"O": (0, 2, 3, 1), "X": (0, 2, 3, 1)}),

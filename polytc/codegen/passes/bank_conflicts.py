@@ -9,8 +9,8 @@
 
 so that the items' words lie in different banks of local memory, which serves a bank's words one after another (Ruetsch &
 Micikevicius, Optimizing Matrix Transpose in CUDA, 2009). Where vectors are loaded or stored, rows get a whole vector more, as
-these want their alignment. Guarantees: every access finds the element it found before; the local arrays of a kernel that gets
-longer rows fit local memory.
+these want their alignment. Rows that a matrix unit reads have an odd number of its blocks. Guarantees: every access finds the
+element it found before; the local arrays of a kernel that gets longer rows fit local memory.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import isfinite
 
-from polytc.codegen import intervals, loops, traverse
+from polytc.codegen import intervals, loops, matrix_products, traverse
 from polytc.codegen.intervals import Interval, interval
 from polytc.codegen.passes import work_items
 from polytc.machine import Machine
 
 GAIN = 0.95
 """Longer rows must bring the turns that accesses wait for to this part."""
+BLOCK = 16
+"""Bytes that an item reads for a matrix unit."""
 SOME = 16
 """Iterations that a loop is taken to have where its ends are not numbers."""
 
@@ -55,12 +57,19 @@ def pad_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     warp = tuple(islice(_numbers(kernel), machine.warp))
     room = machine.local_bytes - sum(b.size * b.dtype.bytes for b in own)
     longer: dict[loops.Buffer, loops.Buffer] = {}
+    blocks = matrix_products.tiles(kernel.body)
     for b in own:
-        more = _longer(b, used.get(b.name, []), warp, room, machine.costs.groups.banks)
+        more = _odd(b) if b.name in blocks else _longer(b, used.get(b.name, []), warp, room, machine.costs.groups.banks)
         if more != b:
             longer[b] = more
             room -= (more.size - b.size) * b.dtype.bytes
     return replace(kernel, body=_renamed(kernel.body, longer)) if longer else kernel
+
+
+def _odd(b: loops.Buffer) -> loops.Buffer:
+    """The buffer with rows of an odd number of blocks: a warp reads for a matrix unit one of 16 bytes of eight rows at once."""
+    block = BLOCK // b.dtype.bytes
+    return replace(b, shape=(*b.shape[:-1], (-(-b.shape[-1] // block) | 1) * block))
 
 
 def _times(outside: int, s: loops.For) -> int:

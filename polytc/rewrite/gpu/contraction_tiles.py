@@ -19,7 +19,7 @@ from polytc.machine.device_costs import Groups
 from polytc.program import program as pr
 from polytc.program.affine import Linear
 from polytc.program.linear import linear
-from polytc.rewrite.gpu import tile_conditions
+from polytc.rewrite.gpu import matrix_tiles, tile_conditions
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contraction, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import AccessStrides, of_statement, vector_score
@@ -44,7 +44,8 @@ class Blocking:
     and z uses the same operand as x does, as the rows of an image do where x walks along them. items: work-items along each;
     elements: of an item along each; lanes: neighbours along x that are one vector. depth: steps between two copies of the
     operands, of the reduced indices that go on inside; the others run outside. staged: the items of a group copy the operands
-    to local memory together; else each to its registers."""
+    to local memory together; else each to its registers. matrix: warps multiply tiles on a matrix unit, with a third number of
+    items for the warps that are side by side along x (rewrite.gpu.matrix_tiles)."""
 
     rows: tuple[int, ...]
     items: tuple[int, ...]
@@ -52,18 +53,22 @@ class Blocking:
     lanes: int
     depth: tuple[tuple[str, int], ...]
     staged: bool = True
+    matrix: bool = False
 
     @property
     def tile(self) -> tuple[int, ...]:
         """Elements of the group's tile along each axis."""
-        return tuple(i * p for i, p in zip(self.items, self.elements, strict=True))
+        items = (self.items[0] * self.items[2], self.items[1]) if self.matrix else self.items
+        return tuple(i * p for i, p in zip(items, self.elements, strict=True))
 
 
 @dataclass(frozen=True)
 class _Scene:
     """What tiles are chosen for. rows, lanes: see Blocking; reads: the subscripts of each operand, and bytes of an element;
     names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
-    the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most."""
+    the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most; summed:
+    the one along which a matrix unit may add up, '' if none may; whole: in whole steps; vectors: numbers that it copies
+    at once of the operands of the columns and of the rows."""
 
     machine: Machine
     rows: tuple[int, ...]
@@ -74,6 +79,9 @@ class _Scene:
     others: int
     reduced: dict[str, int]
     longest: str
+    summed: str = ""
+    whole: bool = False
+    vectors: tuple[int, int] = (1, 1)
 
     def boxes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
         """Coordinates in each dimension that the reads touch while indices walk so many iterations, others one."""
@@ -137,6 +145,17 @@ def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[
             yield _deep(b, scene), _time(b, scene)[0]
 
 
+def seconds(program: pr.Program, group: Group, machine: Machine) -> tuple[float, float] | None:
+    """What a contraction takes on a matrix unit, and with multiply-adds of items; None if no unit may do it."""
+    scene = _scene(program, group, machine)
+    options = _options(scene) if scene is not None and scene.summed else []
+    if scene is None or not any(b.matrix for b in options):
+        return None
+    steps = prod(scene.reduced.values())
+    unit, items = (min(_time(b, scene)[0] for b in options if b.matrix == matrix) for matrix in (True, False))
+    return matrix_tiles.seconds(unit * steps, machine), matrix_tiles.seconds(items * steps, machine)
+
+
 def parted(program: pr.Program, group: Group, machine: Machine) -> Callable[[int], float] | None:
     """The multiply-adds of the busiest unit where groups divide the longest reduced index into so many parts, each with the
     tiles that are best then; None if the group is not divided into tiles."""
@@ -159,6 +178,8 @@ def shaped(program: pr.Program, group: Group, machine: Machine, wanted: Blocking
     if scene is None:
         return "it is no contraction that is large enough for tiles, or the machine's local memory is slow"
     rows, items, elements, depth = wanted.rows, wanted.items, wanted.elements, wanted.depth
+    if wanted.matrix:
+        return _shaped_for_matrix(scene, group, wanted)
     if rows != scene.rows:
         return f"`rows` is {','.join(group.rows[r][0] for r in scene.rows)}"
     each = len(items) == len(elements) == len(rows) and min(elements) >= 1
@@ -178,8 +199,36 @@ def shaped(program: pr.Program, group: Group, machine: Machine, wanted: Blocking
     return found if fits else f"operands of {bytes_} bytes; {most} fit local memory beside those of another group"
 
 
+def _shaped_for_matrix(scene: _Scene, group: Group, wanted: Blocking) -> Blocking | str:
+    """See `shaped`."""
+    if not scene.summed or wanted.rows != scene.rows[:2]:
+        return f"a matrix unit may not do it, or `rows` is {','.join(group.rows[r][0] for r in scene.rows[:2])}"
+    if [i for i, _ in wanted.depth] != [scene.summed]:
+        return f"`along` is {scene.summed}"
+    steps = wanted.depth[0][1]
+    why = matrix_tiles.problem(wanted.items, wanted.elements, steps)
+    if not why and scene.whole and scene.reduced[scene.summed] % steps:
+        why = f"`steps` divide {scene.reduced[scene.summed]}"
+    if why:
+        return why
+    bytes_ = scene.footprint(_sizes_of(wanted, scene)) // 2
+    fits = bytes_ <= scene.machine.local_bytes // 2 and prod(wanted.elements) <= MOST
+    return replace(wanted, lanes=matrix_tiles.PAIR) if fits else f"operands of {bytes_} bytes, or too many results of an item"
+
+
+def _for_matrix(scene: _Scene) -> list[Blocking]:
+    """The tiles of warps, if a matrix unit may add up the products."""
+    if not scene.summed or not scene.machine.fast_local_memory:
+        return []
+    made = [Blocking(scene.rows[:2], items, elements, matrix_tiles.PAIR, (), matrix=True)
+            for items, elements in matrix_tiles.shapes(scene.machine)]
+    deep = [(b, matrix_tiles.steps(scene.reduced[scene.summed], scene.whole, b.tile, scene.machine)) for b in made]
+    return [replace(b, depth=((scene.summed, steps),)) for b, steps in deep if steps]
+
+
 def _options(scene: _Scene) -> list[Blocking]:
-    made = [Blocking(scene.rows, items, elements, scene.lanes, ()) for items, elements in _sizes(scene, staged=True)
+    made = _for_matrix(scene)
+    made += [Blocking(scene.rows, items, elements, scene.lanes, ()) for items, elements in _sizes(scene, staged=True)
             if scene.machine.fast_local_memory]
     return made + [b for items, elements in _sizes(scene, staged=False)
                    if (b := _in_registers(Blocking(scene.rows, items, elements, scene.lanes, (), staged=False), scene))]
@@ -187,13 +236,13 @@ def _options(scene: _Scene) -> list[Blocking]:
 
 def _deep(found: Blocking, scene: _Scene) -> Blocking:
     """The tiles with the steps between two copies."""
-    return replace(found, depth=_depth(scene, found.tile)) if found.staged else found
+    return replace(found, depth=_depth(scene, found.tile)) if found.staged and not found.matrix else found
 
 
 def _sizes_of(found: Blocking, scene: _Scene) -> dict[str, int]:
     """The iterations of each index whose operands are copied at once: by a group, or by an item."""
     along = found.tile if found.staged else found.elements
-    return dict(zip(scene.names, along, strict=True)) | dict(found.depth)
+    return dict(zip(scene.names, along, strict=False)) | dict(found.depth)
 
 
 def axes(program: pr.Program, group: Group) -> tuple[int, ...]:
@@ -232,7 +281,11 @@ def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None
     subscripts = tuple((tuple(f for sub in r.subscripts if (f := linear(sub)) is not None), max(4, r.dtype.bytes))
                        for r in pr.reads(s))
     longest = max(reduced, key=lambda i: (reduced[i], i))
-    return _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
+    summed = matrix_tiles.steps_along(program, s, conditions_on(s, names), names[rows[0]], names[rows[1]], machine)
+    found = _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
+    return found if summed not in reduced else replace(
+        found, summed=summed, whole=not matrix_tiles.ends_there(s, summed),
+        vectors=matrix_tiles.lanes(program, s, summed, names[rows[0]]))
 
 
 def _copied_together(s: pr.Statement) -> dict[str, int]:
@@ -285,6 +338,8 @@ def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     """Of the whole contraction, in multiply-adds of an item, that of the busiest unit above all; then the distance from a
     square."""
     elements, tile, items, costs = found.elements, found.tile, prod(found.items), scene.machine.costs.groups
+    if found.matrix:
+        return _time_of_matrix(found, scene), abs(tile[0] - tile[1])
     groups = scene.others * prod(ceil(n / t) for n, t in zip(scene.extents, tile, strict=True))
     if found.staged:
         steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
@@ -299,6 +354,18 @@ def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     busiest = (together**costs.hiding + MAX_WORK_GROUP**costs.hiding) ** (1 / costs.hiding)
     busiest += costs.idle * groups * items / cores
     return busiest * (prod(elements) + operands), abs(prod(tile) // tile[1] - tile[1])
+
+
+def _time_of_matrix(found: Blocking, scene: _Scene) -> float:
+    """Of the whole contraction, in multiply-adds of the busiest unit for each step of its sum. A group by itself waits for
+    what it copies, as long as another one would take."""
+    machine, (index, steps), = scene.machine, *found.depth
+    costs = machine.costs.groups
+    groups = scene.others * prod(scene.extents[2:]) * prod(
+        ceil(n / t) for n, t in zip(scene.extents, found.tile, strict=False))
+    busiest = max(costs.per_unit, ceil(groups / machine.cores)) + costs.idle * groups / machine.cores
+    beyond = ceil(scene.reduced[index] / steps) * steps / scene.reduced[index]
+    return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.vectors, steps, machine)
 
 
 def _loads(box: tuple[int, ...], lanes: int) -> int:

@@ -5,6 +5,7 @@
     local_tiles S1: by=parts along=i,H steps=61,16                                  # of a histogram H, and ranges of H, too
     local_tiles S1: by=atomics items=256 elements=16 along=i steps=1024              # with 16 copies of it in local memory
     local_tiles S1_init: by=tiles rows=j,i items=16,16 elements=4,4 along=k steps=16
+    local_tiles S1_init: by=matrix rows=j,i items=4,16,4 elements=8,8 along=k steps=32
     local_tiles S1_init: by=registers rows=j,i items=16,16 elements=4,4 along=k steps=4
     local_tiles S2_init: by=reduction rows=i items=64,4
     local_tiles S3: by=transposition rows=j,i
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
-from polytc.machine import Machine
+from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
 from polytc.rewrite.gpu import (
     contraction_tiles,
@@ -39,8 +40,8 @@ from polytc.rewrite.step import Reasons
 from polytc.schedule.decisions import Misfit
 from polytc.schedule.facts.fusion_groups import Group
 
-BLOCKS, PARTS, ATOMICS, TILES, REGISTERS, REDUCTION, TRANSPOSITION = WAYS = (
-    "blocks", "parts", "atomics", "tiles", "registers", "reduction", "transposition")
+BLOCKS, PARTS, ATOMICS, TILES, MATRIX, REGISTERS, REDUCTION, TRANSPOSITION = WAYS = (
+    "blocks", "parts", "atomics", "tiles", "matrix", "registers", "reduction", "transposition")
 """What a line may say that is done."""
 
 Cut = Blocking | TransposedRows | WorkGroupShape
@@ -50,9 +51,10 @@ D = TypeVar("D")
 @dataclass(frozen=True)
 class Divided:
     """by: see WAYS. rows: the shared loops that are divided, by the indices of the first statement, the fastest axis first;
-    items: of a group along each axis; elements: of an item along each. along, steps: of tiles, the reduced indices, by those of
-    the contraction, that run between two copies of the operands, and how far; of parts, the index that is divided, and into how
-    many; of a scattered update the target, too, with its ranges. elements of atomics: copies of the target in a group."""
+    items: of a group along each axis, of a matrix unit 4, a multiple of 8, and warps side by side; elements: of an item along
+    each, of atomics copies of the target in a group. along, steps: of tiles, the reduced indices, by those of the contraction,
+    that run between two copies of the operands, and how far; of parts, the index that is divided, and into how many; of a
+    scattered update the target, too, with its ranges."""
 
     statement: str
     by: str
@@ -112,7 +114,7 @@ class Given:
                            _read_atomics(program, s, line, open_, self.machine))
 
     def cut(self, program: pr.Program, group: Group) -> Cut | None:
-        return self._taken(group.statements[0], (TILES, REGISTERS, REDUCTION, TRANSPOSITION),
+        return self._taken(group.statements[0], (TILES, MATRIX, REGISTERS, REDUCTION, TRANSPOSITION),
                            lambda line: read(program, group, self.machine, line))
 
     def _taken(self, s: pr.Statement, ways: tuple[str, ...], made: Callable[[Divided], D]) -> D | None:
@@ -133,10 +135,7 @@ def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) ->
     told = ", ".join(s.name for s in group.statements)
     tiles = contraction_tiles.choose(program, group, machine)
     if tiles is not None:
-        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items, tiles.elements[:2])]
-        slow = "" if machine.fast_local_memory else ", as local memory is no faster than the caches"
-        where = "in local memory" if tiles.staged else f"read into registers for {extents[2]} results of each item{slow}"
-        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands {where}")
+        why.acts(told, _reason(program, group, machine, tiles))
         return tiles
     turn = local_transpose.choose(program, group, machine)
     if turn is not None:
@@ -148,6 +147,25 @@ def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) ->
         return None
     why.acts(told, "the items of a group reduce together")
     return shape
+
+
+def _reason(program: pr.Program, group: Group, machine: Machine, tiles: Blocking) -> str:
+    """Why a contraction is divided so."""
+    extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items, tiles.elements[:2])]
+    known = contraction_tiles.seconds(program, group, machine)
+    unit, otherwise = map(_told, known) if known is not None else ("", "")
+    if tiles.matrix:
+        return f"tiles of {extents[0]} results by {extents[1]} items, multiplied by the matrix unit in steps of " \
+            f"{tiles.depth[0][1]}: {unit}; {otherwise} by multiply-adds"
+    slow = "" if machine.fast_local_memory else ", as local memory is no faster than the caches"
+    where = "in local memory" if tiles.staged else f"read into registers for {extents[2]} results of each item{slow}"
+    return f"tiles of {extents[0]} results by {extents[1]} items, operands {where}" + (
+        f": {otherwise}; {unit} by the matrix unit" if unit else "")
+
+
+def _told(seconds: float) -> str:
+    """`1.2 ms`."""
+    return str(Estimate(arithmetic=seconds)).split(":")[0]
 
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Cut, float | None]]:
@@ -177,7 +195,8 @@ def written(group: Group, cut: Cut) -> Divided:
     match cut:
         case Blocking():
             rows, (along, steps) = tuple(group.rows[r][0] for r in cut.rows), zip(*cut.depth, strict=True)
-            return Divided(name, TILES if cut.staged else REGISTERS, rows, cut.items, cut.elements, along, steps)
+            by = MATRIX if cut.matrix else TILES if cut.staged else REGISTERS
+            return Divided(name, by, rows, cut.items, cut.elements, along, steps)
         case TransposedRows():
             return Divided(name, TRANSPOSITION, (group.rows[cut.x][0], group.rows[cut.y][0]))
         case WorkGroupShape():
@@ -238,7 +257,8 @@ def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> 
         return shape
     depth = tuple(zip(line.along, line.steps, strict=False))
     found = contraction_tiles.shaped(program, group, machine,
-                                     Blocking(rows, line.items, line.elements, 1, depth, staged=line.by == TILES))
+                                     Blocking(rows, line.items, line.elements, 1, depth, staged=line.by != REGISTERS,
+                                              matrix=line.by == MATRIX))
     if isinstance(found, str):
         raise Misfit(found)
     return found

@@ -303,7 +303,7 @@ def _parts(program: pr.Program, s: pr.Statement, by: Parts, names: Names
 
 def _padded(program: pr.Program, s: pr.Statement, r: pr.Range) -> pr.Expr | None:
     """The value of a sum of products, each of whose factors reads 0 beyond the end of a range; None where one would not."""
-    factors = tuple(pr.factors(s.value))
+    factors = tuple(f.a if isinstance(f, pr.Cast) and f.a.dtype.is_half else f for f in pr.factors(s.value))
     reads = [f for f in factors if isinstance(f, pr.Read)]
     if s.op != "+" or s.value.dtype.kind == "b" or len(reads) < len(factors) or not all(_ends(program, f, r) for f in reads):
         return None

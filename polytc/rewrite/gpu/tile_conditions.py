@@ -11,13 +11,13 @@ What a condition says of whole tiles decides which groups and steps run; of sing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import collected, expression, linear
 from polytc.program.scalars import BOOL, I64
-from polytc.program.sizes import Size
+from polytc.program.sizes import Size, may_be_less
 from polytc.rewrite.gpu.tiled_indices import TiledIndex, substitute_tiled
 
 _LEAST = {"<": True, "<=": True, ">": False, ">=": False}
@@ -53,6 +53,33 @@ def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex], all_:
         if extreme.terms:
             found.append(pr.Binary(c.op, expression(extreme), pr.Const(0, I64), BOOL))
     return tuple(found)
+
+
+def whole_steps(conditions: Sequence[pr.Expr], cuts: Mapping[str, TiledIndex], groups: Sequence[pr.Range],
+                steps: Sequence[pr.Range], around: Sequence[pr.Range]) -> tuple[pr.Bound, pr.Bound] | None:
+    """The steps of one loop in which a condition holds for all elements of a tile, and the others; None where there is more
+    than one condition, or never such a step. groups, steps, around: the loops of groups, of steps, and those around them."""
+    found = reached(conditions, cuts, all_=True)
+    ranges = {r.index: r for r in (*groups, *steps)}
+    if len(found) != 1 or not isinstance(found[0], pr.Binary) or not may_hold(found[0], pr.box((*ranges.values(), *around))):
+        return None
+    bound = as_bound(found[0], ranges)
+    r = next((r for r in steps if r.index == bound.index), None)
+    if r is None or isinstance(r.extent, Size):
+        return None
+    if bound.lower == pr.Const(r.lower, I64):
+        return bound, pr.Bound(r.index, bound.upper, pr.Const(r.upper, I64))
+    return bound, pr.Bound(r.index, pr.Const(r.lower, I64), bound.lower)
+
+
+def may_hold(c: pr.Binary, box: pr.Box) -> bool:
+    """May a comparison with a constant hold for some indices in a box?"""
+    form = linear(c.a)
+    assert form is not None, "tile conditions: no linear form"
+    assert isinstance(c.b, pr.Const), "tile conditions: no comparison with a constant"
+    low, high = interval(form, box)
+    least, most = (int(c.b.value), high) if c.op == ">=" else (low, int(c.b.value) - (c.op == "<"))
+    return not may_be_less(most, least)
 
 
 def as_bound(c: pr.Binary, ranges: Mapping[str, pr.Range]) -> pr.Bound:

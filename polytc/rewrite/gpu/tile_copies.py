@@ -13,7 +13,7 @@ from math import prod
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
-from polytc.program.linear import expression, linear
+from polytc.program.linear import expression
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import may_be_less
@@ -43,26 +43,28 @@ class Operand:
     outside: tuple[pr.Range, ...] = ()
 
     def lanes(self, most: int) -> int:
-        """Elements that one access moves: `most` if vectors start at multiples of their size and none passes an end, else 1."""
+        """Elements that one access moves: `most` if vectors start at multiples of their size and none passes an end, else 1.
+        Of halves, which fill no register each, a half or a quarter of so many may do."""
         first, (lower, upper) = self.base[-1], self.ends[-1]
         numbers = (self.widths[-1], self.tensor.shape[-1], lower, upper, first.constant, self.tensor.lower[-1],
                    *(c for _, c in first.terms))
-        return 1 if any(is_ragged(n, most) for n in numbers) else most
+        widths = (most, most // 2, most // 4) if self.tensor.dtype.is_half else (most,)
+        return next((n for n in widths if n > 1 and not any(is_ragged(c, n) for c in numbers)), 1)
 
 
-def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items: tuple[int, ...], most: int, names: Names
-         ) -> pr.Statement:
+def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items: tuple[int, ...], most: int, names: Names,
+         in_flight: int = ELEMENTS_IN_FLIGHT) -> pr.Statement:
     """The statement that copies.
 
     label, name: of the statement and of the copy; around: the loops outside; items: of the group along x, y, z; most: lanes of
-    a vector.
+    a vector; in_flight: elements of an item that are on their way at once.
     """
     lanes = o.lanes(most)
     total, count = prod(o.widths) // lanes, prod(items)
     dealt = tuple((pr.Range(names.index(f"{name}_{'xyz'[axis]}"), 0, n, kinds.item(axis)), prod(items[:axis]))
                   for axis, n in reversed(tuple(enumerate(items))))
     again = tuple((pr.Range(names.index(f"{name}_{part}"), 0, n, kind), step * count)
-                  for part, n, kind, step in _rounds(-(-total // count), lanes))
+                  for part, n, kind, step in _rounds(-(-total // count), lanes, in_flight))
     lane = pr.Range(names.index(f"{name}_lane"), 0, lanes, "vector")
     mine = tuple(r for r, _ in (*dealt, *again))
     number = weighted({r.index: step for r, step in (*again, *dealt)}, mine)
@@ -124,20 +126,10 @@ def whole(o: Operand, items: pr.Box, outside: pr.Box) -> Iterator[pr.Binary]:
             yield pr.Binary("<=", expression(others), pr.Const(upper - high - width, I64), BOOL)
 
 
-def may_hold(c: pr.Binary, box: pr.Box) -> bool:
-    """May a comparison with a constant hold for some indices in a box?"""
-    form = linear(c.a)
-    assert form is not None, "tile copies: no linear form"
-    assert isinstance(c.b, pr.Const), "tile copies: no comparison with a constant"
-    low, high = interval(form, box)
-    least, most = (int(c.b.value), high) if c.op == ">=" else (low, int(c.b.value) - (c.op == "<"))
-    return not may_be_less(most, least)
-
-
-def _rounds(count: int, lanes: int) -> tuple[tuple[str, int, str, int], ...]:
+def _rounds(count: int, lanes: int, in_flight: int) -> tuple[tuple[str, int, str, int], ...]:
     """The loops over the rounds of a copy: the name's end, iterations, how it runs, and rounds of one iteration. A few rounds
     run at once; more of them in a loop."""
-    few = min(COPIES_IN_FLIGHT, max(1, ELEMENTS_IN_FLIGHT // lanes))
+    few = min(COPIES_IN_FLIGHT * in_flight // ELEMENTS_IN_FLIGHT, max(1, in_flight // lanes))
     if count <= few:
         return (("round", count, "unroll", 1),)
     return ("rounds", -(-count // few), "sequential", few), ("round", few, "unroll", 1)

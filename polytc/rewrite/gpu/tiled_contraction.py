@@ -23,12 +23,11 @@ from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
-from polytc.program.sizes import Size
-from polytc.rewrite.gpu import contraction_tiles, tile_conditions, tile_copies
+from polytc.rewrite.gpu import contraction_tiles, matrix_tiles, tile_conditions, tile_copies
 from polytc.rewrite.gpu.contraction_tiles import Blocking
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.tile_copies import Operand
-from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged, substitute_tiled, varies
+from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged, linear_subscripts, substitute_tiled, varies
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, reduced_indices
 
 
@@ -65,6 +64,8 @@ class TiledContraction:
         """The parts of an index within a group's tile: the items, and what each has of it. Vectors of neighbouring items are
         neighbours in local memory; in others, those of one item."""
         b = self.blocking
+        if b.matrix:
+            return self._inside_warps(i, axis)
         items, elements = b.items[axis], b.elements[axis]
         item = pr.Range(self.names.index(f"{i}_item"), 0, items, kinds.item(axis))
         if axis == 2:
@@ -77,6 +78,18 @@ class TiledContraction:
             return (item, b.lanes), (part, items * b.lanes), (vector, 1)
         return (item, elements), (part, b.lanes), (vector, 1)
 
+    def _inside_warps(self, i: str, axis: int) -> tuple[tuple[pr.Range, int], ...]:
+        """The parts of an index within a group's tile where warps multiply tiles, see rewrite.gpu.matrix_tiles."""
+        (across, down, beside), (columns, rows), name = self.blocking.items, self.blocking.elements, self.names.index
+        if axis == 1:
+            item = pr.Range(name(f"{i}_item"), 0, down, kinds.item(1))
+            return (item, 1), (pr.Range(name(f"{i}_row"), 0, rows, "unroll"), down)
+        lanes = self.blocking.lanes
+        return ((pr.Range(name(f"{i}_warp"), 0, beside, kinds.item(2)), across * columns),
+                (pr.Range(name(f"{i}_item"), 0, across, kinds.item(0)), lanes),
+                (pr.Range(name(f"{i}_vector"), 0, columns // lanes, "unroll"), across * lanes),
+                (pr.Range(name(f"{i}_lane"), 0, lanes, "vector"), 1))
+
     def _reduction(self) -> dict[str, TiledIndex]:
         depth, cuts = dict(self.blocking.depth), dict[str, TiledIndex]()
         for r in self.main.ranges:
@@ -84,7 +97,9 @@ class TiledContraction:
                 continue
             step = depth.get(r.index, 1)
             outer = pr.Range(self.names.index(f"{r.index}_step"), 0, -(-r.extent // step), "sequential")
-            inner = pr.Range(self.names.index(f"{r.index}_at"), 0, step, "sequential" if self.blocking.staged else "unroll")
+            kind = (kinds.MATRIX if self.blocking.matrix and r.index in depth else
+                    "sequential" if self.blocking.staged else "unroll")
+            inner = pr.Range(self.names.index(f"{r.index}_at"), 0, step, kind)
             cuts[r.index] = TiledIndex(r.lower, ((outer, step),), ((inner, 1),))
         return cuts
 
@@ -106,8 +121,9 @@ class TiledContraction:
 
     @property
     def elements(self) -> list[pr.Range]:
-        """The loops over the elements of a group's tile: items first, the vector last."""
-        return sorted(self._inner(reduced=False), key=lambda r: (not kinds.is_item(r.kind), r.kind == "vector"))
+        """The loops over the elements of a group's tile: items first, those that are neighbours last, the vector last."""
+        return sorted(self._inner(reduced=False), key=lambda r: (not kinds.is_item(r.kind), r.kind == kinds.item(0),
+                                                                 r.kind == kinds.item(1), r.kind == "vector"))
 
     @property
     def _box(self) -> pr.Box:
@@ -202,7 +218,7 @@ class TiledContraction:
     def _moved(self, e: pr.Expr, position: int) -> pr.Expr:
         """An expression of one of the statements over the cut indices."""
         names = {row[position]: row[self.at] for row in self.group.rows}
-        return _simple(pr.substitute(e, {i: expression(self.cuts[main].whole) for i, main in names.items()}))
+        return linear_subscripts(pr.substitute(e, {i: expression(self.cuts[main].whole) for i, main in names.items()}))
 
     # ---- the contraction and its operands
 
@@ -222,30 +238,16 @@ class TiledContraction:
 
     def _masked(self) -> list[pr.Statement]:
         """The steps in which a condition holds for all elements of a group's tile, and those in which it is tested."""
-        ends = self._ends_of_whole()
-        if ends is None:
+        def ends() -> tuple[pr.Bound, pr.Bound] | None:
+            return tile_conditions.whole_steps(self._masks(), self.cuts, self.groups, self.steps, self.outside.ranges)
+        found = ends()
+        if found is None:
             return self._steps((), tested=True)
-        inner = self._steps((ends[0],), tested=True, masked=False)
+        inner = self._steps((found[0],), tested=True, masked=False)
         self.cuts |= self._reduction()
-        again = self._ends_of_whole()
-        assert again is not None
+        again = ends()
+        assert again is not None, "tiled contraction: other steps have other conditions"
         return [*inner, *self._steps((again[1],), tested=True)]
-
-    def _ends_of_whole(self) -> tuple[pr.Bound, pr.Bound] | None:
-        """The steps of one loop in which a condition holds for all elements, and the others; None where there is more than one
-        condition, or never such a step."""
-        found = tile_conditions.reached(self._masks(), self.cuts, all_=True)
-        outside = pr.box((*self.groups, *self.steps, *self.outside.ranges))
-        steps = {r.index: r for r in self.steps}
-        if len(found) != 1 or not isinstance(found[0], pr.Binary) or not tile_copies.may_hold(found[0], outside):
-            return None
-        bound = tile_conditions.as_bound(found[0], {r.index: r for r in (*self.groups, *self.steps)})
-        r = steps.get(bound.index)
-        if r is None or isinstance(r.extent, Size):
-            return None
-        if bound.lower == pr.Const(r.lower, I64):
-            return bound, pr.Bound(r.index, bound.upper, pr.Const(r.upper, I64))
-        return bound, pr.Bound(r.index, pr.Const(r.lower, I64), bound.lower)
 
     def _rest_of_steps(self) -> pr.Bound:
         """Of the steps with tests: those that are not whole."""
@@ -268,7 +270,7 @@ class TiledContraction:
             (step, size), = self.cuts[i].outer
             last = pr.Const(self.main.extents[i] // size, I64)
             found.append(pr.Binary("<", pr.Index(step.index), last, BOOL))
-        possible = all(tile_copies.may_hold(c, outside) for c in found)
+        possible = all(tile_conditions.may_hold(c, outside) for c in found)
         return tuple(dict.fromkeys(found)) if possible else ()
 
     def _ragged_steps(self) -> list[str]:
@@ -293,7 +295,8 @@ class TiledContraction:
         inside = tile_conditions.reached(s.where, self.cuts)
         masks = self._masks() if masked else []
         cut = self._ragged_steps() if tested else []
-        factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
+        factors = tuple(map(_uncast, (value.a, value.b))) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" \
+            else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(value) if isinstance(e, pr.Read)):
             there = pr.substitute(read, moved)
@@ -305,16 +308,16 @@ class TiledContraction:
                 s = pr.replaced(s, there, pr.Read(copy.target, cell, read.dtype))
             else:
                 s = pr.replaced(s, there, self._direct(there))
-        new = _simple(s.value)
+        new = linear_subscripts(s.value)
         dtype = self.program.tensor(s.target).dtype
-        tests = [_simple(pr.substitute(c, moved)) for c in masks]
+        tests = [linear_subscripts(pr.substitute(c, moved)) for c in masks]
         if cut and not (factors and all(f in zeros for f in factors)):
             ends = {i: pr.Const(self.cuts[i].start + s.extents[i], I64) for i in cut}
             tests += (pr.Binary("<", expression(self.cuts[i].whole), end, BOOL) for i, end in ends.items())
         if tests:
             new = pr.Select(pr.conjunction(tuple(tests)), new, pr.Const(identity(s.op or "+", dtype), dtype), dtype)
         items = [r for r in self.elements if kinds.is_item(r.kind)]
-        points = [r for r in self.elements if r not in items]
+        points = [replace(r, kind=kinds.MATRIX) if self.blocking.matrix else r for r in self.elements if r not in items]
         ranges = (*self.groups, *self.steps, *items, *self._inner(reduced=True), *points)
         name = s.name if tested and masked else self.names.label(f"{s.name}_whole")
         main = replace(s, name=name, target=self.mine.name, subscripts=self._cell(), value=new, ranges=ranges, where=inside)
@@ -349,6 +352,8 @@ class TiledContraction:
         widths = tuple(high - low + 1 for low, high in box)
         ends = tuple(self._end(read, d, f) for d, f in enumerate(forms))
         order = self._layout(forms) if self.blocking.staged else range(len(forms))
+        if self.blocking.matrix:  # rows as in memory, what is one element wide before them
+            order = sorted(range(len(forms)), key=lambda d: widths[d] > 1)
         return Operand(read, self.program.tensor(read.tensor), low, widths, ends, tuple(order), self.outside.ranges)
 
     def _has_zeros(self, read: pr.Read, cut: list[str]) -> bool:
@@ -367,7 +372,10 @@ class TiledContraction:
         cell = (*(pr.Index(r.index) for r in around), *(expression(shifted[d]) for d in operand.order))
         label = self.names.label(f"{self.main.name}_{name}")
         if staged:
-            copy = tile_copies.copy(operand, label, name, around, self.blocking.items, self.blocking.lanes, self.names)
+            halves = self.blocking.matrix
+            most = matrix_tiles.BYTES // read.dtype.bytes if halves else self.blocking.lanes
+            flying = tile_copies.ELEMENTS_IN_FLIGHT * (4 if halves else 1)  # which need no registers on their way
+            copy = tile_copies.copy(operand, label, name, around, self.blocking.items, most, self.names, flying)
         else:
             copy = tile_copies.to_registers(operand, label, name, around, self.blocking.lanes, self.names, tested)
         return copy, cell
@@ -387,11 +395,6 @@ class TiledContraction:
         return sorted(range(len(forms)), key=lambda d: bool(tile & {i for i, _ in forms[d].terms}))
 
 
-def _simple(e: pr.Expr) -> pr.Expr:
-    """The expression with linear subscripts of reads written as such."""
-    def flat(x: pr.Expr) -> pr.Expr:
-        if isinstance(x, pr.Read):
-            forms = [(linear(sub), sub) for sub in x.subscripts]
-            return replace(x, subscripts=tuple(expression(f) if f is not None else sub for f, sub in forms))
-        return x
-    return pr.map_expr(e, flat)
+def _uncast(e: pr.Expr) -> pr.Expr:
+    """What is converted to another type of floats, or the expression itself."""
+    return e.a if isinstance(e, pr.Cast) and e.a.dtype.is_float else e

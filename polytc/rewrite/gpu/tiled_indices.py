@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polytc.program import program as pr
 from polytc.program.affine import Linear
-from polytc.program.linear import collected
+from polytc.program.linear import collected, expression, linear
 from polytc.program.scalars import I64
 from polytc.program.sizes import may_be_less
 
@@ -72,3 +72,13 @@ def plus(a: pr.Expr, b: pr.Expr) -> pr.Expr:
     if a == pr.Const(0, I64):
         return b
     return a if b == pr.Const(0, I64) else pr.Binary("+", a, b, I64)
+
+
+def linear_subscripts(e: pr.Expr) -> pr.Expr:
+    """The expression with linear subscripts of reads written as such."""
+    def flat(x: pr.Expr) -> pr.Expr:
+        if isinstance(x, pr.Read):
+            forms = [(linear(sub), sub) for sub in x.subscripts]
+            return replace(x, subscripts=tuple(expression(f) if f is not None else sub for f, sub in forms))
+        return x
+    return pr.map_expr(e, flat)

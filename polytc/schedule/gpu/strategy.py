@@ -105,7 +105,7 @@ def _shared(left: list[tuple[pr.Statement, tuple[pr.Range, ...]]], name: str) ->
         body = Sequence(tuple(_shared(run, f"{name}.{n}") for n, run in enumerate(runs)))
     if count == 0:
         return body
-    members = tuple(Member(tuple((s.name, isl.name(r.index)) for s, _ in left), r.kind, coincident=r.kind != "sequential")
+    members = tuple(Member(tuple((s.name, isl.name(r.index)) for s, _ in left), r.kind, coincident=r.kind not in kinds.IN_ORDER)
                     for r in left[0][1][:count])
     return Band(name, members, body)
 

@@ -3,7 +3,7 @@ variables. A dialect says how it declares them, and how it moves vectors and hal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -68,6 +68,8 @@ class Memory:
     """Bytes that arrays begin at where a kernel needs it."""
     pointers: ClassVar[dict[str, str]] = {}
     """What the type of a pointer begins with, by space; nothing where it is not said."""
+    apart: Collection[int] = ()
+    """The identities of loops that a dialect writes in its own way, with other accesses."""
 
     def __init__(self, kernel: loops.Kernel, spell: Callable[[loops.Buffer], str], wide: bool, language: Language) -> None:
         """wide: aligned vectors are accessed through vector pointers. GPUs then use one wide access, where others promise the
@@ -77,7 +79,7 @@ class Memory:
         self.needs_alignment = False
         self._places = {b: self.place_type(spell(b), self.memory_type(b.dtype, "global"), "global", 0,
                                            half=b.dtype.name if b.dtype.is_half else "") for b in kernel.args}
-        found = _accesses(kernel.body)
+        found = _accesses(kernel.body, self.apart)
         for b in allocated(kernel):
             self._places[b] = self._own(b, spell(b), found.get(b, ()))
 
@@ -88,6 +90,10 @@ class Memory:
             return self.place_type(name, ctype, "local", max(1, b.size), sides=sides)
         lanes = whole_vectors(b, accesses, self.c.lanes)
         return self.place_type(name, ctype, "private", max(1, b.size // lanes), lanes, vector=self.memory_vector(b, lanes))
+
+    def bytes_of(self, b: loops.Buffer) -> int:
+        """Of an element."""
+        return memory_bytes(b.dtype, b.space)
 
     def memory_type(self, dtype: DType, space: str) -> str:
         """The type of an element of a buffer. Only kernel arguments hold halves; kernels' own arrays hold floats instead."""
@@ -174,7 +180,7 @@ class Memory:
         head = f"{self.c.function} {vector} {{}}({self.pointer('global')}const {ctype}* p, const {write.itype} stride)"
         name = write.preamble.add(*_function(f"gather_{vector}", write.itype, head, [
             f"return {made[0]},", *(f"        p[{p}," for p in made[1:-1]), f"        p[{made[-1]};"]))
-        return f"{name}({address_of(self.place(e.buffer).name, write.flat(e.buffer, _first(e.indices)))}, {step})"
+        return f"{name}({address_of(self.place(e.buffer).name, write.flat(e.buffer, first(e.indices)))}, {step})"
 
     def scatter(self, write: Expressions, s: loops.Store, lanes: int, value: str) -> str | None:
         """The statement that writes a vector to such elements, its last lane last."""
@@ -185,7 +191,7 @@ class Memory:
         head = f"{self.c.function} void {{}}(const {vector} v, {self.pointer('global')}{ctype}* p, const {write.itype} stride)"
         name = write.preamble.add(*_function(f"scatter_{vector}", write.itype, head, [
             f"p[{_times(k, 'stride')}] = {self.c.vectors.lane('v', k)};" for k in range(lanes)]))
-        return f"{name}({value}, {address_of(self.place(s.buffer).name, write.flat(s.buffer, _first(s.indices)))}, {step});"
+        return f"{name}({value}, {address_of(self.place(s.buffer).name, write.flat(s.buffer, first(s.indices)))}, {step});"
 
     def _step(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> int | None:
         """How many elements of global memory the lanes of an access are apart; None if that is not the same for all."""
@@ -212,7 +218,7 @@ def _base(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
     return (*indices[:-1], last.base if isinstance(last, loops.Ramp) else last)
 
 
-def _first(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
+def first(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
     """The element of the first lane."""
     return tuple(i.base if isinstance(i, loops.Ramp) else i for i in indices)
 
@@ -260,10 +266,10 @@ def whole_vectors(b: loops.Buffer, accesses: Sequence[Access], widths_there_are:
     return lanes if lanes in widths_there_are and b.dtype != BOOL and b.shape and b.shape[-1] % lanes == 0 else 1
 
 
-def _accesses(body: loops.Stmt) -> dict[loops.Buffer, list[Access]]:
-    """All loads and stores of each buffer."""
+def _accesses(body: loops.Stmt, apart: Collection[int]) -> dict[loops.Buffer, list[Access]]:
+    """All loads and stores of each buffer, without those in some loops."""
     found: dict[loops.Buffer, list[Access]] = {}
-    for s in traverse.walk_stmt(body):
+    for s in _outside(body, apart):
         if isinstance(s, loops.Store):
             lanes = max(1, *(i.lanes for i in s.indices)) if s.indices else 1
             found.setdefault(s.buffer, []).append((s.indices, lanes, True))
@@ -271,3 +277,11 @@ def _accesses(body: loops.Stmt) -> dict[loops.Buffer, list[Access]]:
             for e, _ in traverse.loads(top):
                 found.setdefault(e.buffer, []).append((e.indices, e.lanes, False))
     return found
+
+
+def _outside(s: loops.Stmt, apart: Collection[int]) -> Iterator[loops.Stmt]:
+    """A statement and those below it, parents first, without some loops and what is in them."""
+    if id(s) not in apart:
+        yield s
+        for x in traverse.children(s):
+            yield from _outside(x, apart)

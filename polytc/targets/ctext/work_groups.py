@@ -12,7 +12,7 @@ from polytc.codegen.passes import work_items
 from polytc.codegen.target import Launch, Repeat
 from polytc.program.scalars import BOOL
 from polytc.targets.ctext import common_subexpressions
-from polytc.targets.ctext.places import Memory, memory_bytes
+from polytc.targets.ctext.places import Memory
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.statements import Statements, allocated, index_type
 from polytc.targets.ctext.text import bare
@@ -118,7 +118,7 @@ class GroupWriter(Statements):
     def local_bytes(self) -> int:
         """Bytes of local memory that a work-group uses."""
         local = (b for b in allocated(self.kernel) if b.space == "local")
-        return sum(max(1, b.size) * memory_bytes(b.dtype, b.space) for b in local)
+        return sum(max(1, b.size) * self.places.bytes_of(b) for b in local)
 
     # ---- statements
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from polytc import errors
-from polytc.machine import DEVICES, Cache, Machine
+from polytc.machine import DEVICES, Cache, Machine, MatrixUnit
 from polytc.targets.cuda import nvrtc
 
 errors.register(E526="a CUDA call failed")
@@ -57,10 +57,16 @@ def _described(driver: Any, number: int) -> Device:
     architecture = fact("COMPUTE_CAPABILITY_MAJOR") * 10 + fact("COMPUTE_CAPABILITY_MINOR")
     machine = replace(known, cores=fact("MULTIPROCESSOR_COUNT"),
                       local_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK"),
-                      unit_local_bytes=fact("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+                      unit_local_bytes=fact("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"), matrix_unit=matrix_unit(architecture),
                       warp=fact("WARP_SIZE"), max_work_group=fact("MAX_THREADS_PER_BLOCK"),
                       caches=(first, Cache(fact("L2_CACHE_SIZE") or second.bytes, second.ways, second.line)))
     return Device(number, name, architecture, machine)
+
+
+def matrix_unit(architecture: int) -> MatrixUnit | None:
+    """That of GPUs of a compute capability, 90 of 9.0: of the newest described one that is not newer."""
+    known = {int(n[9:]): m.matrix_unit for n, m in DEVICES.items() if n.startswith("nvidia-sm")}
+    return next((known[n] for n in sorted(known, reverse=True) if n <= architecture), None)
 
 
 def describe() -> list[dict[str, object]]:

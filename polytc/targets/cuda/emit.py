@@ -21,7 +21,7 @@ from polytc.targets.cuda import grids, types, vector_text
 from polytc.targets.cuda.kernel import KernelWriter
 from polytc.targets.cuda.language import CUDA
 
-GENERATOR = "polytc CUDA emitter 1"
+GENERATOR = "polytc CUDA emitter 2"
 """Changes whenever the same Loop AST gives another text: part of the header, and of the cache key through it."""
 
 _NUMBERS = {"NAN": "#ifndef NAN\n#define NAN __int_as_float(0x7fc00000)\n#endif\n",
@@ -53,7 +53,8 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     notes: see KernelWriter. What they need is added to the preamble."""
     kernels = tuple(map(grids.fitted, prepared(module, machine, types.LANES)))
     return replace(module, kernels=kernels), launches.written(
-        kernels, machine, entry, lambda k, name: KernelWriter(k, name, preamble, module.sizes, notes))
+        kernels, machine, entry,
+        lambda k, name: KernelWriter(k, name, preamble, module.sizes, notes, machine.matrix_unit is not None))
 
 
 def before(preamble: Preamble, kernels: Sequence[str]) -> list[str]:

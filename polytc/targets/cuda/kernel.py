@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from math import prod
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import intervals, loops, matrix_products, traverse, vector_lanes
 from polytc.codegen.emitter import Names
+from polytc.codegen.matrix_products import MatrixProduct
 from polytc.targets.ctext import joined_digits
+from polytc.targets.ctext.places import address_of, first
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.work_groups import GroupWriter
-from polytc.targets.cuda import language, memory, types
+from polytc.targets.cuda import language, matrix_functions, matrix_unit, memory, types
 
 
 class KernelWriter(GroupWriter):
     """See ctext/work_groups.py."""
 
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, open_: tuple[str, ...] = (),
-                 notes: Mapping[str, str] | None = None) -> None:
+                 notes: Mapping[str, str] | None = None, matrix_units: bool = False) -> None:
+        """matrix_units: whether there are such."""
         kernel = joined_digits.joined(kernel)
         names = Names(types.RESERVED, types.RESERVED_PREFIXES)
-        places = memory.Memory(kernel, names.buffer, True, preamble.c)
-        super().__init__(kernel, names, places, entry, preamble, types.LONG, open_, notes)
-        for half, lanes in _halves(kernel):
-            for name, text in memory.half_words(half, lanes, language.WORDS).items():
-                preamble.add(name, text)
+        self.unit = matrix_unit.of_kernel(kernel) if matrix_units else matrix_unit.Unit()
+        self.halves = memory.Memory(kernel, names.buffer, preamble.c, self.unit)
+        super().__init__(kernel, names, self.halves, entry, preamble, types.LONG, open_, notes)
+        self.preamble = preamble
+        for half in _halves(kernel):
+            for name in (f"polytc_{memory.BITS[half]}", f"polytc_of_{memory.BITS[half]}"):
+                preamble.add(name, language.WORDS[name])
 
     def head(self, arguments: Sequence[str]) -> Sequence[str]:
         """Named as it is here, for those who look it up by its name."""
@@ -42,6 +48,95 @@ class KernelWriter(GroupWriter):
     def group_id(self, axis: int) -> str:
         return f"blockIdx.{'xyz'[axis]}"
 
+    def write(self) -> None:
+        """With a name for the number of a thread in its warp, where it reads for that."""
+        with self.names.bound(matrix_unit.LANE.name, "lane") if self.unit.products else nullcontext():
+            super().write()
+
+    def emit_for(self, s: loops.For) -> None:
+        if id(s) in self.unit.products:
+            self.multiply(self.unit.products[id(s)])
+        else:
+            super().emit_for(s)
+
+    def multiply(self, p: MatrixProduct) -> None:
+        """The lines of a product of tiles: for 16 steps at a time the warp reads both operands, and multiplies each block of
+        rows with each of columns."""
+        self.note(p.store)
+        outer, indent = self.env, self.names.bound
+        ends = {s.var: int(s.upper.value) for s in (p.steps, p.rows, p.columns) if isinstance(s.upper, loops.Const)}
+        lane = {matrix_unit.LANE.name: intervals.Interval(0, 31)}
+        with ExitStack() as names:
+            step, row, column = (names.enter_context(indent(s.var, s.title)) for s in (p.steps, p.rows, p.columns))
+            left, right = (names.enter_context(indent(f"parts of {n}", f"{n}_parts")) for n in _operands(p))
+            rows, columns = ends[p.rows.var], ends[p.columns.var]
+            self.enter({**outer, **lane, **{n: intervals.Interval(0, end - 1) for n, end in ends.items()}})
+
+            def inside() -> None:
+                self.line(f"unsigned int {left}[{rows // 2}][4], {right}[{columns // 2}][4];")
+                self.repeated(row, rows, lambda: self.read(f"{left}[{row} / 2]", p.left, matrix_unit.left(p)))
+                self.repeated(column, columns, lambda: self.read(f"{right}[{column} / 2]", p.right, matrix_unit.right(p)))
+                self.repeated(row, rows, lambda: self.repeated(column, columns, lambda: self.call(
+                    f"polytc_multiply_{memory.BITS[p.left.dtype.name]}", *self.sums(p), f"{left}[{row} / 2]",
+                    f"{right}[{column} / 2] + {column} % 2 * 2"), 1))
+            self.repeated(step, ends[p.steps.var], inside, matrix_products.STEPS)
+        self.enter(outer)
+
+    def repeated(self, var: str, count: int, inside: Callable[[], None], by: int = 2) -> None:
+        """A loop that compilers write out."""
+        self.line("#pragma unroll")
+        step = f"++{var}" if by == 1 else f"{var} += {by}"
+        self.scoped(inside, f"for ({self.itype} {var} = 0; {var} < {count}; {step}) {{")
+
+    def sums(self, p: MatrixProduct) -> Iterator[str]:
+        """Where a thread has the sums of the first and of the second row, two each."""
+        b, row = p.store.buffer, loops.Var(p.rows.var)
+        for n in range(2):
+            at = loops.binary("+", row, loops.const(n)) if n else row
+            indices = (*p.store.indices[:-3], at, loops.Var(p.columns.var), loops.const(0))
+            place = self.places.place(b)
+            yield f"{place.element(self.places.vector_offset(self.expressions, b, indices))}.lane" if place.lanes > 1 else \
+                address_of(place.name, self.expressions.flat(b, indices))
+
+    def read(self, parts: str, e: loops.Load, found: matrix_unit.Reads | None) -> None:
+        """The line that reads blocks of an operand."""
+        assert found is not None, "matrix unit: an operand lies otherwise"
+        address = self.places.address(self.expressions, e.buffer, found.indices)
+        self.call(f"polytc_read_blocks{'_across' * found.across}", parts, address)
+
+    def call(self, name: str, *arguments: str) -> None:
+        """The line that calls a function for matrix units."""
+        self.preamble.add(name, matrix_functions.FUNCTIONS[name])
+        self.line(f"{name}({', '.join(arguments)});")
+
+    def store(self, s: loops.Store) -> None:
+        """Tiles are filled with the bits of halves."""
+        if s.buffer not in self.unit.tiles:
+            super().store(s)
+            return
+        found, write = matrix_unit.copied(s.value), self.expressions
+        assert found is not None, "matrix unit: a tile is filled with something else"
+        load, there = found
+        together = min(self.halves.copied_together(s.buffer, s.indices), self.halves.copied_together(load.buffer, load.indices))
+        condition = [write.condition(there)] if there is not None else []
+        if together:
+            self.call(f"polytc_copy_{together}", self.places.address(write, s.buffer, first(s.indices)),
+                      address_of(self.places.place(load.buffer).name, write.flat(load.buffer, first(load.indices))), *condition)
+            return
+        for k in range(max(i.lanes for i in s.indices)):
+            element = self.places.element(write, s.buffer, tuple(vector_lanes.lane(i, k) for i in s.indices))
+            value = self.places.element(write, load.buffer, tuple(vector_lanes.lane(i, k) for i in load.indices))
+            self.line(f"{element} = {f'{write.value(there)} ? {value} : 0' if there is not None else value};")
+
+    def emit_barrier(self) -> None:
+        if self.unit.tiles:
+            self.call("polytc_wait_for_copies")
+        super().emit_barrier()
+
+    def begin(self) -> Iterable[str]:
+        if self.unit.products:
+            yield f"const int {self.names.variable(matrix_unit.LANE.name)} = threadIdx.x + threadIdx.y % 8 * 4;"
+
     def barrier(self, all_memory: bool) -> str:
         """Global memory, too."""
         return "__syncthreads();"
@@ -52,14 +147,15 @@ class KernelWriter(GroupWriter):
         self.loop(s)
 
 
-def _halves(kernel: loops.Kernel) -> list[tuple[str, int]]:
-    """dtype and lanes of what a kernel loads and stores of halves in its arguments."""
-    found: dict[tuple[str, int], None] = {}
+def _operands(p: MatrixProduct) -> tuple[str, str]:
+    return p.left.buffer.name, p.right.buffer.name
+
+
+def _halves(kernel: loops.Kernel) -> list[str]:
+    """The types of halves that a kernel loads and stores in its arguments."""
+    found: dict[str, None] = {}
     for s in traverse.walk_stmt(kernel.body):
-        if isinstance(s, loops.Store) and s.buffer.dtype.is_half and s.buffer.space == "global":
-            found[s.buffer.dtype.name, max([1, *(i.lanes for i in s.indices)])] = None
-        for top in traverse.expressions(s):
-            for e, _ in traverse.loads(top):
-                if e.buffer.dtype.is_half and e.buffer.space == "global":
-                    found[e.buffer.dtype.name, e.lanes] = None
+        buffers = [s.buffer] if isinstance(s, loops.Store) else []
+        buffers += (e.buffer for top in traverse.expressions(s) for e, _ in traverse.loads(top))
+        found.update((b.dtype.name, None) for b in buffers if b.dtype.is_half and b.space == "global")
     return list(found)

@@ -24,8 +24,8 @@ class OpenCLTarget:
     device: str = ""
 
     def __post_init__(self) -> None:
-        """OpenCL C has no masked vector accesses, whatever the device."""
-        object.__setattr__(self, "machine", replace(self.machine, masked=False))
+        """OpenCL C has no masked vector accesses and no matrix unit, whatever the device."""
+        object.__setattr__(self, "machine", replace(self.machine, masked=False, matrix_unit=None))
 
     def on(self, device: str) -> OpenCLTarget:
         """The target for another device: a number in the order of `polytc devices`, or a part of a name."""

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import loops, matrix_products, traverse
+from polytc.codegen.matrix_products import MatrixProduct
 from polytc.machine import Machine
 
 SECTOR = 32
@@ -22,6 +23,8 @@ CALL = 8
 """Multiply-adds that take as long as an elementary function."""
 AHEAD = 4
 """Iterations of a loop whose loads are under way at once, as compilers unroll it."""
+BLOCKS = 4
+"""Blocks of 8 rows of 16 bytes that a warp reads at once for a matrix unit, each in a pass over all banks."""
 MERGED = 4
 """Words of neighbouring loads of local memory that compilers make one."""
 
@@ -46,7 +49,8 @@ def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine, s
     """The traffic of a kernel as it is launched; None where it depends on open sizes that `sizes` does not have."""
     numbers = np.arange(prod(local_size))
     ids = {f"item{axis}": numbers // prod(local_size[:axis]) % size for axis, size in enumerate(local_size)}
-    counter = _Counter(ids, machine.warp, machine.costs.groups.banks, Traffic())
+    faster = machine.matrix_unit.faster if machine.matrix_unit is not None else 0.0
+    counter = _Counter(ids, machine.warp, machine.costs.groups.banks, faster, Traffic())
     values = {name: np.asarray(n) for name, n in (sizes or {}).items()}
     try:
         for s in kernel.host:
@@ -78,12 +82,16 @@ class _Counter:
     ids: Mapping[str, np.ndarray]
     warp: int
     banks: int
+    faster: float
+    """Products of a matrix unit in the time of a multiply-add; 0: there is none."""
     traffic: Traffic
     under_way: float = 0.0
     """Loads that follow one another, of those since the last barrier."""
 
     def statement(self, s: loops.Stmt, at: _Place) -> None:
         match s:
+            case loops.For() if self.faster and (product := matrix_products.product_of(s)) is not None:
+                self.product(product, at)
             case loops.For():
                 self.loop(s, at)
             case loops.If():
@@ -120,6 +128,15 @@ class _Counter:
             chain = 1.0 if s.kind == "unroll" else trips if inner else max(1.0, trips / AHEAD)
         if trips and active.any():
             self.statement(s.body, _Place({**at.values, s.var: value}, active, at.times * trips, at.chain * chain))
+
+    def product(self, p: MatrixProduct, at: _Place) -> None:
+        """A product of tiles, for which a warp reads four blocks of both operands in as many passes."""
+        items = int(at.active.sum())
+        steps, rows, columns, pair = (float(_value(s.upper, at.values)) for s in (p.steps, p.rows, p.columns, p.pair))
+        reads = steps / matrix_products.STEPS * (rows + columns) / 2 * BLOCKS * -(-items // self.warp) * at.times
+        self.traffic.operations += steps * rows * columns * pair * items * at.times / self.faster
+        self.traffic.passes += reads
+        self.traffic.words += reads
 
     def straight(self, stores: list[loops.Store], at: _Place) -> None:
         """Assignments that follow one another: a value that is loaded twice is loaded once."""

@@ -63,7 +63,8 @@ def test_a_line_is_followed(program: tuple[str, Shapes], line: str, shown: list[
 
 
 @pytest.mark.parametrize(("program", "line", "words"), [
-    (MATMUL, "local_tiles S1_init: by=luck", "`by` is blocks, parts, atomics, tiles, registers, reduction, transposition"),
+    (MATMUL, "local_tiles S1_init: by=luck",
+     "`by` is blocks, parts, atomics, tiles, matrix, registers, reduction, transposition"),
     (MATMUL, "local_tiles S1: by=blocks", "there is no long sum S1"),
     (MATMUL, "local_tiles S1: by=parts along=j steps=2", "groups may divide S1 along k"),
     (MATMUL, "local_tiles S1: by=parts along=k steps=76", "there may be 2 to 75 parts along k"),

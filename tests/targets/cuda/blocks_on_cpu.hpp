@@ -1,7 +1,8 @@
 /* CUDA C on a processor: blocks one after another, the threads of a block as fibers that switch at barriers.
  *
  * Fibers run in the order of their numbers in every other block, backwards in the others, so that a missing barrier shows.
- * Shared memory holds NaN (or -1) when a block begins. */
+ * Shared memory holds NaN (or -1) when a block begins. What the threads of a warp do together, and copies that are waited for, is
+ * below: the functions of the text that have instructions of a GPU in them stand here as C. */
 #pragma GCC system_header
 #pragma once
 #include <math.h>
@@ -52,7 +53,8 @@ struct polytc_fiber {
     ucontext_t context;
     char *stack;
     polytc_index number;
-    int state; /* 0: runs or may run, 1: waits at a barrier, 2: is done */
+    int state; /* 0: runs or may run, 1: waits at a barrier, 2: is done, 3: waits for its warp */
+    int copies, shared; /* copies under way, and what it has shared with its warp so far */
 };
 
 enum { POLYTC_MOST = 1024, POLYTC_STACK = 1 << 17 };
@@ -73,6 +75,19 @@ static inline void __syncthreads(void)
     polytc_leave(1);
 }
 
+/* Do all threads of some warps wait for each other? They go on then. */
+static bool polytc_warps(int threads)
+{
+    bool found = false;
+    for (int first = 0; first + 32 <= threads; first += 32) {
+        int met = 0;
+        for (int k = 0; k < 32; k++) met += polytc_fibers[first + k].state == 3;
+        found |= met == 32;
+        for (int k = 0; k < 32 && met == 32; k++) polytc_fibers[first + k].state = 0;
+    }
+    return found;
+}
+
 static void polytc_begin(void)
 {
     polytc_body(polytc_arguments);
@@ -86,7 +101,7 @@ static int polytc_block(int threads, bool backwards, bool barriers)
     for (int k = 0; k < threads; k++) {
         polytc_fiber *fiber = &polytc_fibers[k];
         fiber->number = {k % blockDim.x, k / blockDim.x % blockDim.y, k / blockDim.x / blockDim.y};
-        fiber->state = 0;
+        fiber->state = fiber->copies = fiber->shared = 0;
         if (!barriers) continue;
         if (!fiber->stack) fiber->stack = static_cast<char *>(malloc(POLYTC_STACK));
         getcontext(&fiber->context);
@@ -98,13 +113,23 @@ static int polytc_block(int threads, bool backwards, bool barriers)
         waiting = 0;
         for (int n = 0; n < threads; n++) {
             polytc_current = &polytc_fibers[backwards ? threads - 1 - n : n];
+            if (polytc_current->state == 1) {
+                waiting++;
+                continue;
+            }
+            if (polytc_current->state != 0) continue;
             threadIdx = polytc_current->number;
             if (barriers) swapcontext(&polytc_scheduler, &polytc_current->context);
             else polytc_body(polytc_arguments);
             waiting += polytc_current->state == 1;
         }
-        if (waiting != 0 && waiting != threads) return 1;
+        if (waiting == threads)
+            for (int n = 0; n < threads; n++) polytc_fibers[n].state = 0;
+        else if (polytc_warps(threads)) waiting = 1;
+        else if (waiting) return 1;
     }
+    for (int n = 0; n < threads && barriers; n++)
+        if (polytc_fibers[n].state != 2 || polytc_fibers[n].copies) return 1;
     return 0;
 }
 
@@ -124,4 +149,136 @@ static int polytc_launch(const unsigned *grid, const unsigned *block, bool barri
                 failed = polytc_block(static_cast<int>(block[0] * block[1] * block[2]), (x + y + z) % 2, barriers);
             }
     return failed;
+}
+
+/* What a thread gives to its warp: the next is given elsewhere, as others may not have read it yet. */
+struct polytc_gift {
+    unsigned a[4], b[2];
+    float c[4];
+    const unsigned short *row;
+};
+static polytc_gift polytc_gifts[2][POLYTC_MOST];
+
+/* The gifts of the threads of the own warp, when all have given one. */
+static inline const polytc_gift *polytc_meet(const polytc_gift &own)
+{
+    const long number = polytc_current - polytc_fibers;
+    polytc_gift *all = polytc_gifts[polytc_current->shared++ % 2];
+    all[number] = own;
+    polytc_leave(3);
+    return all + number / 32 * 32;
+}
+
+static inline int polytc_lane(void)
+{
+    return static_cast<int>((polytc_current - polytc_fibers) % 32);
+}
+
+static inline float polytc_number(unsigned bits, bool brain)
+{
+    if (brain) return __int_as_float(static_cast<int>(bits << 16));
+    const int exponent = bits >> 10 & 31;
+    const float digits = static_cast<float>(bits & 1023);
+    const float size = exponent == 31 ? (digits != 0 ? NAN : INFINITY)
+                       : exponent ? ldexpf(1024 + digits, exponent - 25) : ldexpf(digits, -24);
+    return bits & 0x8000 ? -size : size;
+}
+
+/* Rows are a warp's threads by fours; a thread holds the columns 2 * (lane % 4) and the next of each block. */
+static inline void polytc_multiply(float *upper, float *lower, const unsigned *a, const unsigned *b, bool brain)
+{
+    polytc_gift own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {upper[0], upper[1], lower[0], lower[1]}, nullptr};
+    const polytc_gift *all = polytc_meet(own);
+    const int lane = polytc_lane();
+    float sums[4];
+    for (int place = 0; place < 4; place++) {
+        const int down = place / 2, column = lane % 4 * 2 + place % 2;
+        double sum = own.c[place];
+        for (int k = 0; k < 16; k++) {
+            const unsigned left = all[lane / 4 * 4 + k % 8 / 2].a[down + k / 8 * 2], right = all[column * 4 + k % 8 / 2].b[k / 8];
+            sum += static_cast<double>(polytc_number(left >> k % 2 * 16 & 0xffff, brain)) *
+                   polytc_number(right >> k % 2 * 16 & 0xffff, brain);
+        }
+        sums[place] = static_cast<float>(sum);
+    }
+    for (int n = 0; n < 2; n++) {
+        upper[n] = sums[n];
+        lower[n] = sums[2 + n];
+    }
+}
+
+static inline void polytc_multiply_half(float *upper, float *lower, const unsigned *a, const unsigned *b)
+{
+    polytc_multiply(upper, lower, a, b, false);
+}
+
+static inline void polytc_multiply_bfloat(float *upper, float *lower, const unsigned *a, const unsigned *b)
+{
+    polytc_multiply(upper, lower, a, b, true);
+}
+
+static inline void polytc_blocks(unsigned *parts, const unsigned short *row, bool across)
+{
+    polytc_gift own = {};
+    own.row = row;
+    if (reinterpret_cast<uintptr_t>(row) % 16) abort();
+    const polytc_gift *all = polytc_meet(own);
+    const int lane = polytc_lane(), r = lane / 4, c = lane % 4 * 2;
+    for (int block = 0; block < 4; block++) {
+        const polytc_gift *rows = all + 8 * block;
+        const unsigned first = across ? rows[c].row[r] : rows[r].row[c], next = across ? rows[c + 1].row[r] : rows[r].row[c + 1];
+        parts[block] = first | next << 16;
+    }
+}
+
+static inline void polytc_read_blocks(unsigned *parts, const unsigned short *row)
+{
+    polytc_blocks(parts, row, false);
+}
+
+static inline void polytc_read_blocks_across(unsigned *parts, const unsigned short *row)
+{
+    polytc_blocks(parts, row, true);
+}
+
+/* Copies arrive when they are waited for, and no sooner. */
+struct polytc_copy {
+    unsigned short *to;
+    const unsigned short *from;
+    int bytes;
+    bool there;
+};
+enum { POLYTC_COPIES = 256 };
+static polytc_copy polytc_copies[POLYTC_MOST][POLYTC_COPIES];
+
+static inline void polytc_copy_later(unsigned short *to, const unsigned short *from, int bytes, bool there)
+{
+    const uintptr_t place = reinterpret_cast<uintptr_t>(to) | (there ? reinterpret_cast<uintptr_t>(from) : 0);
+    if (polytc_current->copies == POLYTC_COPIES || place % static_cast<unsigned>(bytes)) abort();
+    polytc_copies[polytc_current - polytc_fibers][polytc_current->copies++] = {to, from, bytes, there};
+}
+
+static inline void polytc_copy_4(unsigned short *to, const unsigned short *from, bool there = true)
+{
+    polytc_copy_later(to, from, 4, there);
+}
+
+static inline void polytc_copy_8(unsigned short *to, const unsigned short *from, bool there = true)
+{
+    polytc_copy_later(to, from, 8, there);
+}
+
+static inline void polytc_copy_16(unsigned short *to, const unsigned short *from, bool there = true)
+{
+    polytc_copy_later(to, from, 16, there);
+}
+
+static inline void polytc_wait_for_copies(void)
+{
+    polytc_copy *mine = polytc_copies[polytc_current - polytc_fibers];
+    for (int k = 0; k < polytc_current->copies; k++) {
+        if (mine[k].there) memcpy(mine[k].to, mine[k].from, static_cast<size_t>(mine[k].bytes));
+        else memset(mine[k].to, 0, static_cast<size_t>(mine[k].bytes));
+    }
+    polytc_current->copies = 0;
 }

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+import polytc
+from polytc import decisions
 from polytc.codegen import loops as L
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.scalars import BOOL, F32, I64
 from polytc.targets.ctext import unroll_hints
+from polytc.targets.cuda.target import CudaTarget
 from polytc.targets.opencl import warp_traffic
 from polytc.targets.opencl.estimate import Rates, estimate
 from tests.codegen import loop_programs as P
@@ -134,3 +137,22 @@ def test_short_loops_of_arithmetic_are_unrolled() -> None:
     assert kinds == {16: "unroll", 32: "unroll", 33: "sequential"}
     with_barrier = unroll_hints.mark_short_loops(kernel(P.loop("k", 4, L.block(update, L.Barrier()))))
     assert not any(isinstance(s, L.For) and s.kind == "unroll" for s in P.traverse.walk_stmt(with_barrier.body))
+
+
+def test_products_of_a_matrix_unit() -> None:
+    """4 x 16 x 2 items, 128 x 128 results and 32 steps: a warp reads its 64 rows and 64 columns for 16 steps in 8 reads of four
+    passes, and multiplies as fast as the record says."""
+    gpu = DEVICES["nvidia-sm90"]
+    shapes = {"A": (128, 32), "B": (32, 128)}
+    record = "polytc decisions 1\nlocal_tiles S1_init: by=matrix rows=j,i items=4,16,2 elements=16,8 along=k steps=32"
+    made = polytc.lower("C[i,j] += A[i,k]*B[k,j]", CudaTarget(), shapes=shapes, dtypes=dict.fromkeys(shapes, "f16"),
+                        decisions=decisions.read(record))
+    (body,) = [k for k in made.loops.kernels if "matrix for" in str(k)]
+    with_unit, without = (warp_traffic.count(body, (4, 16, 2), m) for m in (gpu, GENERIC_GPU))
+    assert with_unit is not None
+    assert without is not None
+    assert gpu.matrix_unit is not None
+    assert with_unit.operations == pytest.approx(without.operations / gpu.matrix_unit.faster)
+    reads = 4 * 2 * (4 + 4) * 4
+    copies = 2 * 128 * 32 * 2 / 128
+    assert reads + copies <= with_unit.passes <= reads + 4 * copies
