@@ -61,7 +61,7 @@ CONSTANTS = {
     "rewrite/cpu/winograd/cook_toom.py": {"POINTS": EXACT},
     "rewrite/gpu/contraction_tiles.py": {"ADDRESSES": SHAPE, "DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
-    "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "AHEAD": SHAPE, "CORES": SEARCH},
+    "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "CORES": SEARCH},
     "rewrite/gpu/scanned_columns.py": {"EACH": SHAPE},
     "rewrite/gpu/scan_shapes.py": {"SHAPES": SEARCH, "ACROSS": SEARCH, "TILES": SEARCH, "AHEAD": SHAPE,
                                     "MEETINGS": EXACT, "NEAR": MARGIN},
