@@ -41,8 +41,6 @@ THREADED = 1 << 13
 """Elements of a block of a thread."""
 FEW = 64
 """Elements of a scan that one item does as well; and fewer than two blocks of what comes before others."""
-AHEAD = 4
-"""Loads of an item that are under way at once."""
 CORES = 4
 """Of a processor at least: everything is read twice."""
 
@@ -133,6 +131,8 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
         if machine.kind != "gpu" or not scan_shapes.fits(choice.items, 1, s, found, machine):
             return "`items` are two numbers from 2, those of a work-group that has local memory enough"
         whole = tile_elements((choice.items[0], choice.items[1]), columns(s, found) is not None)
+        if whole < _least(found):
+            return f"a group takes {_least(found)} elements at once at least"
         good = choice.elements % whole == 0 and 0 <= 2 * choice.elements <= int(found.along.extent)
         return "" if good else f"a block has a multiple of {whole} elements, half of a row at most, or 0 for all of it"
     least, most = _least(found), int(found.along.extent) // 2
@@ -163,7 +163,7 @@ def _block(s: pr.Statement, found: Scan, machine: Machine) -> int:
     if machine.kind == "gpu":
         launches = machine.costs.launches
         busy = beside >= machine.costs.groups.per_unit * machine.cores * MAX_WORK_GROUP
-        long = launches.step / AHEAD * extent > 8 * launches.launch
+        long = launches.step / scan_shapes.AHEAD * extent > 8 * launches.launch
         return min(BLOCK, 1 << (extent.bit_length() // 2)) if long and not busy else 0
     threaded = machine.cores >= CORES and not machine.max_work_group
     return THREADED if threaded and beside < machine.cores and extent >= 2 * CORES * THREADED else 0

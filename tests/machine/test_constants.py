@@ -63,7 +63,7 @@ CONSTANTS = {
     "rewrite/gpu/matrix_tiles.py": {**dict.fromkeys(("ACROSS", "DOWN", "PAIR", "PRODUCT", "BYTES", "ADDRESSES"), SHAPE),
                                     "WARPS": SEARCH, "STEPS": SEARCH, "MOST_REGISTERS": SEARCH},
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
-    "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "AHEAD": SHAPE, "CORES": SEARCH},
+    "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "CORES": SEARCH},
     "rewrite/gpu/scanned_columns.py": {"EACH": SHAPE},
     "rewrite/gpu/scan_shapes.py": {"SHAPES": SEARCH, "ACROSS": SEARCH, "TILES": SEARCH, "AHEAD": SHAPE,
                                     "MEETINGS": EXACT, "NEAR": MARGIN},

@@ -21,16 +21,16 @@ At = Callable[[pr.Expr, pr.Range], tuple[pr.Expr, ...]]
 @dataclass(frozen=True)
 class Row:
     """What a group scans. groups: the ranges of groups; first: the place of its first element; tiles: how many it takes; end:
-    where places end, None if all of its tiles are whole; term: what comes new at a place, of an item along x; lead: what comes
-    before all; inside: whether an item along x has anything to do."""
+    where places end, None if all of its tiles are whole; term: what comes new at a place, of an item along x; inside: whether
+    an item along x has anything to do; lead: what comes before all, of which sums know nothing."""
 
     groups: Ranges
     first: pr.Expr
     tiles: int
     end: int | None
     term: Callable[[pr.Expr, pr.Range], pr.Expr]
+    inside: Callable[[pr.Range], tuple[pr.Expr, ...]]
     lead: Callable[[pr.Range], pr.Expr] = lambda x: number(0)
-    inside: Callable[[pr.Range], tuple[pr.Expr, ...]] = lambda x: ()
 
     def conditions(self, at: pr.Expr, x: pr.Range) -> tuple[pr.Expr, ...]:
         """Is there an element at a place?"""
@@ -100,6 +100,22 @@ class ScanText:
         """One more statement. label, name: of which it is called after the scan's, or alone."""
         name = name or self.names.label(f"{self.s.name}_{label}")
         self.statements.append(pr.Statement(name, target, tuple(cell), op, value, ranges, where, span=self.s.span))
+
+
+class TiledScan:
+    """What rows and columns have in common: the statements of a group, tile after tile, are added to a text."""
+
+    def __init__(self, text: ScanText, row: Row) -> None:
+        self.text, self.row, self.steps = text, row, text.steps(row.tiles)
+        self.around = (*row.groups, *self.steps)
+        self.group, self.here = cells(row.groups), cells(self.around)
+
+    def _read(self, tensor: str, *at: pr.Expr) -> pr.Read:
+        """Of a tensor that each tile has a part of."""
+        return self.text.read(tensor, *self.here, *at)
+
+    def _emit(self, label: str, target: str, at: Sequence[pr.Expr], value: pr.Expr, *ranges: pr.Range) -> None:
+        self.text.emit(label, target, (*self.here, *at), value, (*self.around, *ranges))
 
 
 def cell(r: pr.Range) -> pr.Expr:

@@ -14,11 +14,9 @@ registers, and only the lines' sums go through local memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from polytc.program import program as pr
 from polytc.program.scalars import I64
-from polytc.rewrite.gpu.scan_text import At, Row, ScanText, cell, cells, extents, number, plus
+from polytc.rewrite.gpu.scan_text import At, TiledScan, cell, extents, number, plus
 
 EACH = 16
 """Elements of an item at once."""
@@ -34,13 +32,8 @@ def local_bytes(items: tuple[int, int], element: int) -> int:
     return items[0] * items[1] * element
 
 
-class ColumnScan:
+class ColumnScan(TiledScan):
     """The statements with which groups scan neighbouring columns, added to those of a text."""
-
-    def __init__(self, text: ScanText, row: Row) -> None:
-        self.text, self.row, self.steps = text, row, text.steps(row.tiles)
-        self.group, self.here = cells(row.groups), cells((*row.groups, *self.steps))
-        self.around = (*row.groups, *self.steps)
 
     def sums(self, target: str, where: At) -> None:
         """What whole columns add up. where: that belongs."""
@@ -74,12 +67,6 @@ class ColumnScan:
         steps = ((r, tile_elements(self.text.items)) for r in self.steps)
         first = pr.Binary("+", self.row.first, number(more), I64)
         return plus(first, *steps, (y, EACH), *(((e, 1),) if e is not None else ()))
-
-    def _read(self, tensor: str, *at: pr.Expr) -> pr.Read:
-        return self.text.read(tensor, *self.here, *at)
-
-    def _emit(self, label: str, target: str, at: Sequence[pr.Expr], value: pr.Expr, *ranges: pr.Range) -> None:
-        self.text.emit(label, target, (*self.here, *at), value, (*self.around, *ranges))
 
     def _term(self, at: pr.Expr, x: pr.Range) -> pr.Expr:
         return self.text.under(self.row.conditions(at, x), self.row.term(at, x))

@@ -19,11 +19,10 @@ over items is a loop of its own, which begins when that before has ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from polytc.program import program as pr
-from polytc.rewrite.gpu.scan_text import At, Row, ScanText, cell, cells, extents, number, plus
+from polytc.rewrite.gpu.scan_text import At, TiledScan, cell, extents, number, plus
 
 
 def tile_elements(items: tuple[int, int]) -> int:
@@ -36,13 +35,8 @@ def local_bytes(items: tuple[int, int], element: int) -> int:
     return (items[0] + 3) * items[0] * items[1] * element
 
 
-class RowScan:
+class RowScan(TiledScan):
     """The statements with which groups scan a row each, added to those of a text."""
-
-    def __init__(self, text: ScanText, row: Row) -> None:
-        self.text, self.row, self.steps = text, row, text.steps(row.tiles)
-        self.group, self.here = cells(row.groups), cells((*row.groups, *self.steps))
-        self.around = (*row.groups, *self.steps)
 
     def sums(self, target: str, where: At) -> None:
         """What whole rows add up. where: that belongs."""
@@ -83,12 +77,6 @@ class RowScan:
         """The place of an element where neighbouring items take neighbours. part: which of an item's elements it is."""
         w, h = self.text.items
         return plus(self.row.first, *((r, tile_elements((w, h))) for r in self.steps), (part, w * h), (y, w), (x, 1))
-
-    def _read(self, tensor: str, *at: pr.Expr) -> pr.Read:
-        return self.text.read(tensor, *self.here, *at)
-
-    def _emit(self, label: str, target: str, at: Sequence[pr.Expr], value: pr.Expr, *ranges: pr.Range) -> None:
-        self.text.emit(label, target, (*self.here, *at), value, (*self.around, *ranges))
 
     def _load(self) -> None:
         """The tile, neighbouring items taking neighbours."""

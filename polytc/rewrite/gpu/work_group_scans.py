@@ -105,7 +105,7 @@ class GroupedScan:
         """What each block but the last one adds up."""
         groups = self._groups(count)
         row = Row(groups.ranges, self._first(groups), self.elements // self.whole, None,
-                  lambda at, x: self._moved(self.found.term, at, groups, x), inside=lambda x: self._inside(groups, x))
+                  lambda at, x: self._moved(self.found.term, at, groups, x), lambda x: self._inside(groups, x))
         self._with(row).sums(target, lambda at, x: self._cell(groups, cell(groups.blocks[0]), x))
 
     def _before(self, sums: str, target: str, count: int) -> None:
@@ -113,8 +113,8 @@ class GroupedScan:
         groups = self._groups()
         self._store_start(groups)
         row = Row(groups.ranges, number(0), tiles(count, self.whole), self._end(count, self.whole),
-                  lambda at, x: self.text.read(sums, *self._cell(groups, at, x)), lambda x: self.found.neutral,
-                  lambda x: self._inside(groups, x))
+                  lambda at, x: self.text.read(sums, *self._cell(groups, at, x)), lambda x: self._inside(groups, x),
+                  lambda x: self.found.neutral)
         self._with(row).scan(target, lambda at, x: self._cell(groups, at, x), "")
 
     def _blocks(self, before: str, count: int) -> None:
@@ -134,7 +134,7 @@ class GroupedScan:
             return pr.Select(pr.Binary(">", block, number(0), BOOL), ahead, start, self.found.dtype)
         end = self._end(self.found.along.extent, self.elements or self.whole)
         row = Row(groups.ranges, first, tiles(elements, self.whole), end,
-                  lambda at, x: self._moved(self.found.term, at, groups, x), lead, lambda x: self._inside(groups, x))
+                  lambda at, x: self._moved(self.found.term, at, groups, x), lambda x: self._inside(groups, x), lead)
         self._with(row).scan(self.s.target, lambda at, x: tuple(self._moved(e, at, groups, x) for e in self.s.subscripts),
                              self.s.name)
 

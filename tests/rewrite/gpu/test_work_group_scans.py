@@ -11,6 +11,7 @@ import pytest
 
 from polytc import compiler, decisions
 from polytc.codegen.target import Target
+from polytc.errors import CompileError
 from polytc.lang import evaluate
 from polytc.machine import DEVICES, GENERIC_GPU, Machine
 from polytc.program.program import Const, Program
@@ -142,6 +143,9 @@ def test_sizes_that_stay_open(name: str, form: tuple[int, tuple[int, int]] | Non
 def test_an_extent_that_may_be_far_below_0_has_no_groups() -> None:
     program = with_open_sizes("def f(inout f32[n] x) -> (x) { for i in 5000:n { x[i] += x[i-1] } }", {"n": 1_000_000})
     assert not parallel_scans.decide(program, GPU).choices
+    assert "takes 4999 elements at once at least" in parallel_scans.fits(program, GPU, Blocks("S1", 0, (4, 8)))
+    with pytest.raises(CompileError, match="takes 4999 elements at once"):
+        compiler.lower_program(program, InterpTarget(GPU), line(program, 0, (4, 8)))
 
 
 def chosen(text: str, machine: Machine = GPU) -> tuple[Blocks, ...]:
