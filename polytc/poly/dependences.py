@@ -60,6 +60,11 @@ class Dependences:
         return self.all.subtract(self.atomic) if by_items and self.atomic is not None else self.all
 
     @property
+    def reducible(self) -> islpy.UnionMap:
+        """What a reduce loop may carry, whose iterations have partial results: those of an atomic update have none."""
+        return self.reduction.subtract(self.atomic) if self.atomic is not None else self.reduction
+
+    @property
     def order(self) -> islpy.UnionMap:
         """What every schedule must respect."""
         return self.all.subtract(self.reduction)

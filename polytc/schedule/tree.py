@@ -121,7 +121,7 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
         for member, kind in enumerate(kinds):
             if kind in (*IN_ORDER, "unroll"):
                 continue
-            conflict = legality.apart(node, member, deps.reduction) if kind == "reduce" else carried[is_mapped(kind)].by(member)
+            conflict = legality.apart(node, member, deps.reducible) if kind == "reduce" else carried[is_mapped(kind)].by(member)
             if conflict is not None:
                 return Refusal("E704", conflict, (kind, marks.of(node.parent()).name, member), kind == "reduce")
     return None

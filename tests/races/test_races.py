@@ -6,6 +6,7 @@ import pytest
 
 from tests import drivers
 from tests.races import __main__ as campaign
+from tests.races.histograms import TEXTS
 
 pytestmark = [pytest.mark.opencl, pytest.mark.skipif(not drivers.available("oclgrind"), reason="oclgrind is not here")]
 
@@ -25,6 +26,19 @@ def test_kernels_without_barriers_are_found() -> None:
     (found,) = campaign.found("polybench", ["lu"], ["generic-gpu"], arguments=["broken"])
     assert "data race" in found.reason
     assert "A differs" in found.reason
+
+
+@pytest.mark.parametrize("machine", ["generic-gpu/16", pytest.param("amd-gfx90a/32", marks=pytest.mark.long)])
+def test_items_meet_in_atomic_updates(machine: str) -> None:
+    found = list(campaign.found("histograms", campaign.names("histograms", 1, ""), [machine]))
+    assert len(found) == len(TEXTS)
+    assert [str(x) for x in found if x.reason] == []
+
+
+@pytest.mark.parametrize(("broken", "reason"), [("plain", "Write-write data race"), ("broken", "H differs")])
+def test_updates_without_atomics_or_barriers_are_found(broken: str, reason: str) -> None:
+    found = list(campaign.found("histograms", ["counts", "ranges"], ["generic-gpu/32"], arguments=[broken]))
+    assert [x.name for x in found if reason in x.reason] == ["counts", "ranges"], [*map(str, found)]
 
 
 @pytest.mark.long

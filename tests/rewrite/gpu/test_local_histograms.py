@@ -316,6 +316,17 @@ def test_only_the_mark_lets_items_meet() -> None:
     assert str(again.kept_apart(True)) == str(lowered.dependences.kept_apart(True)) != str(again.kept_apart(False))
 
 
+@pytest.mark.parametrize("kind", ["vector", "parallel", "reduce"])
+def test_schedules_cannot_have_updates_meet_otherwise(kind: str) -> None:
+    """Lanes and threads are no items, and partial results of a reduce loop are no element that others update."""
+    text = CASES["counts"].text
+    own = str(polytc.lower(text, GPU).schedule)
+    assert "K0.1.1 unroll unroll" in own
+    for mark in (f"K0.1.1 unroll {kind}", f"K0.1.1 {kind} unroll"):
+        with pytest.raises(errors.IllegalTransform, match="E704"):
+            polytc.lower(text, GPU, schedule=own.replace("K0.1.1 unroll unroll", mark))
+
+
 OPEN = {
     "counts": ("def f(i32[n] x) -> (i64[8] H) { H[x[i]] += 1 }", {"x": ("n",)}, counted(8)),
     "rows": ("def f(i32[m,n] x) -> (i32[m,9] H) { H[r,x[r,i]] += 1 }", {"x": ("m", "n")}, of_rows),
