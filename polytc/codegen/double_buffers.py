@@ -21,9 +21,8 @@
         }
 
 Items then meet once in a step instead of twice (passes.barriers), and what they load for the next step need not have come while
-they compute. Local memory must have room for both copies, in as many groups as a unit should have: that of a group, divided
-among them, or, with products for a matrix unit, whose copies need no registers, that of the unit itself. Guarantees: the same
-stores in the same order, but for those to tiles.
+they compute. Local memory must have room for both copies, in as many groups as a unit should have (`Machine.room_beside`).
+Guarantees: the same stores in the same order, but for those to tiles.
 """
 
 from __future__ import annotations

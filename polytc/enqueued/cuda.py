@@ -68,6 +68,10 @@ class CudaQueue:
         """Do they overlap?"""
         return one.address < other.address + other.size and other.address < one.address + one.size
 
+    def begins_at(self, memory: Address, alignment: int) -> bool:
+        """Is the address a multiple of so many bytes? Those of views often are not."""
+        return memory.address % alignment == 0
+
     def target(self) -> Target:
         """The target for the device that is here."""
         return registry.here(self.wanted)

@@ -65,6 +65,10 @@ class OpenCLQueue:
         """Are they the same buffer?"""
         return bool(one == other)
 
+    def begins_at(self, memory: Any, alignment: int) -> bool:
+        """Always: arrays begin where their buffers do, see `memory`, and these at multiples of what any vector takes."""
+        return True
+
     def target(self) -> OpenCLTarget:
         """The target for the queue's device."""
         return OpenCLTarget().made_for(devices.of(self.queue.device))

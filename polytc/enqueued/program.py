@@ -49,6 +49,10 @@ class Queue(Protocol):
         """Do two pieces of memory overlap?"""
         ...
 
+    def begins_at(self, memory: Any, alignment: int) -> bool:
+        """Does memory begin at a multiple of so many bytes?"""
+        ...
+
     def target(self) -> Target:
         """The target for the queue's device."""
         ...
@@ -94,11 +98,7 @@ class Enqueued:
                 raise argument_error("E407", f"{name} is written in place", f"leave {name} out of out=")
             self._check_result(queue, name, array)
         for name in self.program.arrays:
-            t = self.program.tensor(name)
-            size = math.prod(t.shape) * t.dtype.bytes
-            if memory[name].size < size:
-                raise argument_error("E407" if name in outputs else "E402",
-                                     f"the buffer for {name} has {memory[name].size} bytes, not {size}")
+            self._check_memory(queue, name, memory[name], "E407" if name in outputs else "E402")
         self._check_shared(queue, memory, written)
         named = zip(self.executable.binary.args, self.arrays, strict=True)
         return queue.enqueue(self.executable, {b.name: memory[n] for b, n in named}, wait_for)
@@ -109,6 +109,17 @@ class Enqueued:
         if found != (t.shape, t.dtype):
             raise argument_error("E407", f"out for {name} is {found[1]}{list(found[0])}, the result is "
                                          f"{t.dtype}{list(t.shape)}")
+
+    def _check_memory(self, queue: Queue, name: str, memory: Buffer, code: str) -> None:
+        """Refuse memory that is too small, or begins where the widest accesses of the kernels cannot."""
+        t = self.program.tensor(name)
+        size = math.prod(t.shape) * t.dtype.bytes
+        alignment = max(t.dtype.bytes, int(self.executable.binary.options.get("alignment", 0)))
+        if memory.size < size:
+            raise argument_error(code, f"the buffer for {name} has {memory.size} bytes, not {size}")
+        if size and not queue.begins_at(memory, alignment):
+            raise argument_error(code, f"{name} begins at an address that is no multiple of {alignment} bytes",
+                                 f"{name}.clone(), of torch, or its like has an address of its own")
 
     def _check_shared(self, queue: Queue, memory: Mapping[str, Any], written: set[str]) -> None:
         """Refuse memory that is written and given for another array, too."""

@@ -59,17 +59,19 @@ def pad_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     longer: dict[loops.Buffer, loops.Buffer] = {}
     blocks = matrix_products.tiles(kernel.body)
     for b in own:
-        more = _odd(b) if b.name in blocks else _longer(b, used.get(b.name, []), warp, room, machine.costs.groups.banks)
+        more = _odd(b, room) if b.name in blocks else _longer(b, used.get(b.name, []), warp, room, machine.costs.groups.banks)
         if more != b:
             longer[b] = more
             room -= (more.size - b.size) * b.dtype.bytes
     return replace(kernel, body=_renamed(kernel.body, longer)) if longer else kernel
 
 
-def _odd(b: loops.Buffer) -> loops.Buffer:
-    """The buffer with rows of an odd number of blocks: a warp reads for a matrix unit one of 16 bytes of eight rows at once."""
+def _odd(b: loops.Buffer, room: int) -> loops.Buffer:
+    """The buffer with rows of an odd number of blocks: a warp reads for a matrix unit one of 16 bytes of eight rows at once.
+    room: bytes that it may have more."""
     block = BLOCK // b.dtype.bytes
-    return replace(b, shape=(*b.shape[:-1], (-(-b.shape[-1] // block) | 1) * block))
+    longer = replace(b, shape=(*b.shape[:-1], (-(-b.shape[-1] // block) | 1) * block))
+    return longer if (longer.size - b.size) * b.dtype.bytes <= room else b
 
 
 def _times(outside: int, s: loops.For) -> int:

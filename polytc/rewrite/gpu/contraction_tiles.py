@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import ceil, prod
 
@@ -90,6 +91,13 @@ class _Scene:
     def operands(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], int]]:
         """These, and the bytes of an element of each."""
         return [(box, width) for box, (_, width) in zip(self.boxes(sizes), self.reads, strict=True)]
+
+    def copied(self, found: Blocking, steps: int) -> list[tuple[int, ...]]:
+        """The boxes that a group copies for so many steps of a matrix unit, of the operand of the columns and of that of the
+        rows. Where an index has a stride, these are wider than the tile of the results."""
+        boxes = self.boxes(dict(zip(self.names, found.tile, strict=False)) | {self.summed: steps})
+        across = any(f.coefficient(self.names[0]) for f in self.reads[0][0])
+        return boxes if across else boxes[::-1]
 
     def walks(self, index: str) -> bool:
         """Is an operand contiguous along the index?"""
@@ -222,7 +230,8 @@ def _for_matrix(scene: _Scene) -> list[Blocking]:
         return []
     made = [Blocking(scene.rows[:2], items, elements, matrix_tiles.PAIR, (), matrix=True)
             for items, elements in matrix_tiles.shapes(scene.machine)]
-    deep = [(b, matrix_tiles.steps(scene.reduced[scene.summed], scene.whole, b.tile, scene.machine)) for b in made]
+    deep = [(b, matrix_tiles.steps(scene.reduced[scene.summed], scene.whole, partial(scene.copied, b), scene.machine))
+            for b in made]
     return [replace(b, depth=((scene.summed, steps),)) for b, steps in deep if steps]
 
 
@@ -365,7 +374,8 @@ def _time_of_matrix(found: Blocking, scene: _Scene) -> float:
         ceil(n / t) for n, t in zip(scene.extents, found.tile, strict=False))
     busiest = max(costs.per_unit, ceil(groups / machine.cores)) + costs.idle * groups / machine.cores
     beyond = ceil(scene.reduced[index] / steps) * steps / scene.reduced[index]
-    return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.vectors, steps, machine)
+    return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.copied(found, steps), scene.vectors,
+                                                steps, machine)
 
 
 def _loads(box: tuple[int, ...], lanes: int) -> int:

@@ -16,9 +16,10 @@ contraction is as for other tiles. Only the step of the sum is taken by the warp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import ceil, prod
+from typing import TypeAlias
 
 from polytc.machine import Machine
 from polytc.machine.device_costs import Groups
@@ -39,6 +40,8 @@ WARPS = (4, 8)
 """Of a group."""
 STEPS = (32, 16)
 """Of the sum between two barriers."""
+Box: TypeAlias = tuple[int, ...]
+"""Coordinates in each dimension of an operand that a group copies at once."""
 ADDRESSES, MOST_REGISTERS = 24, 224
 """Registers of an item beside tiles; and at most."""
 
@@ -133,23 +136,32 @@ def problem(items: Sequence[int], elements: Sequence[int], steps: int) -> str:
     return "" if steps > 0 and steps % PRODUCT[2] == 0 else f"`steps` are a multiple of {PRODUCT[2]}"
 
 
-def steps(extent: int, whole: bool, tile: tuple[int, ...], machine: Machine) -> int:
+def steps(extent: int, whole: bool, boxes: Callable[[int], Sequence[Box]], machine: Machine) -> int:
     """Of the sum between two barriers: few that are beyond its end, and few barriers, with two copies of the operands' tiles in
-    local memory. whole: none may be beyond the end. 0: that cannot be."""
-    room = [n for n in STEPS if 2 * 2 * sum(tile) * (n + BYTES // 2) <= machine.local_bytes]
+    local memory. whole: none may be beyond the end; boxes: the coordinates in each dimension of each tile with so many steps.
+    0: that cannot be."""
+    room = [n for n in STEPS if 2 * sum(map(_bytes, boxes(n))) <= machine.local_bytes]
     return min((n for n in room if not whole or extent % n == 0), key=lambda n: ceil(extent / n) * (n + 8), default=0)
 
 
-def time(items: Sequence[int], elements: Sequence[int], lanes: tuple[int, int], steps: int, machine: Machine) -> float:
-    """Of a group for one step of the sum, in multiply-adds of its unit. lanes: numbers that are copied at once, see `lanes`."""
+def _bytes(box: Box) -> int:
+    """Of a tile in local memory, whose rows get a block more against bank conflicts."""
+    rows = [n for n in box if n > 1] or [1]
+    return prod(rows[:-1]) * (2 * rows[-1] + BYTES)
+
+
+def time(items: Sequence[int], elements: Sequence[int], boxes: Sequence[Box], lanes: tuple[int, int], steps: int,
+         machine: Machine) -> float:
+    """Of a group for one step of the sum, in multiply-adds of its unit. boxes: see `steps`, of the operand of the columns and
+    of that of the rows, each with all the steps; lanes: numbers that are copied at once, see `lanes`."""
     unit, costs = machine.matrix_unit, machine.costs.groups
     assert unit is not None, "matrix tiles: no matrix unit"
     columns, rows = elements[0] * ACROSS, elements[1] * DOWN
     warps = prod(items) // machine.warp
     products = columns * rows * warps / unit.faster
     reads = 2 * (columns + rows) * warps * costs.local_byte
-    tile = columns * items[2], rows * items[1] // DOWN
-    copies = sum(n * (2 * costs.second_cache + costs.copy * 4 / each) for n, each in zip(tile, lanes, strict=True))
+    copied = (prod(box) / steps for box in boxes)
+    copies = sum(n * (2 * costs.second_cache + costs.copy * 4 / each) for n, each in zip(copied, lanes, strict=True))
     parts = sorted((products, reads, copies))
     return parts[2] + costs.beside * (parts[0] + parts[1]) + costs.meeting / steps
 

@@ -63,12 +63,12 @@ class KernelWriter(GroupWriter):
         """The lines of a product of tiles: for 16 steps at a time the warp reads both operands, and multiplies each block of
         rows with each of columns."""
         self.note(p.store)
-        outer, indent = self.env, self.names.bound
+        outer, bound = self.env, self.names.bound
         ends = {s.var: int(s.upper.value) for s in (p.steps, p.rows, p.columns) if isinstance(s.upper, loops.Const)}
         lane = {matrix_unit.LANE.name: intervals.Interval(0, 31)}
         with ExitStack() as names:
-            step, row, column = (names.enter_context(indent(s.var, s.title)) for s in (p.steps, p.rows, p.columns))
-            left, right = (names.enter_context(indent(f"parts of {n}", f"{n}_parts")) for n in _operands(p))
+            step, row, column = (names.enter_context(bound(s.var, s.title)) for s in (p.steps, p.rows, p.columns))
+            left, right = (names.enter_context(bound(f"parts of {n}", f"{n}_parts")) for n in _operands(p))
             rows, columns = ends[p.rows.var], ends[p.columns.var]
             self.enter({**outer, **lane, **{n: intervals.Interval(0, end - 1) for n, end in ends.items()}})
 

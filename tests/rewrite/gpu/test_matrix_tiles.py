@@ -67,19 +67,30 @@ def test_numbers_that_are_copied_at_once(text: str, shapes: Shapes, x: str, alon
     assert matrix_tiles.lanes(program, s, along, x) == lanes
 
 
-def test_steps() -> None:
-    assert matrix_tiles.steps(4096, False, (128, 128), GPU) == 32
-    assert matrix_tiles.steps(16, False, (128, 128), GPU) == 16
-    assert matrix_tiles.steps(48, True, (128, 128), GPU) == 16
-    assert matrix_tiles.steps(40, True, (128, 128), GPU) == 0
-    assert matrix_tiles.steps(4096, False, (256, 128), GPU) == 16, "two copies of longer tiles do not fit"
+@pytest.mark.parametrize(("extent", "whole", "rows", "columns", "steps", "why"), [
+    (4096, False, 128, 128, 32, ""), (16, False, 128, 128, 16, ""), (48, True, 128, 128, 16, ""), (40, True, 128, 128, 0, ""),
+    (4096, False, 128, 256, 16, "two copies of longer tiles do not fit"),
+    (4096, False, 16 * 127 + 1, 128, 0, "nor do rows with a stride of 16")])
+def test_steps(extent: int, whole: bool, rows: int, columns: int, steps: int, why: str) -> None:
+    assert matrix_tiles.steps(extent, whole, lambda n: [(n, columns), (1, rows, n)], GPU) == steps, why
 
 
 def test_estimates_grow_with_what_there_is_to_do() -> None:
-    costs = [matrix_tiles.time((4, 16, 2), e, (8, 8), 32, GPU) for e in ((4, 2), (8, 2), (8, 4), (16, 8))]
-    assert all(a < b for a, b in pairwise(costs))
-    by_number, at_once = (matrix_tiles.time((4, 16, 2), (16, 8), (n, n), 32, GPU) for n in (1, 8))
-    assert at_once < by_number
+    def time(elements: tuple[int, int], lanes: int = 8, stride: int = 1) -> float:
+        boxes = [(32, 8 * elements[0]), (stride * (16 * elements[1] - 1) + 1, 32)]
+        return matrix_tiles.time((4, 16, 2), elements, boxes, (lanes, lanes), 32, GPU)
+    assert all(a < b for a, b in pairwise(time(e) for e in ((4, 2), (8, 2), (8, 4), (16, 8))))
+    assert time((16, 8), 8) < time((16, 8), 1)
+    assert time((16, 8)) < time((16, 8), stride=16)
+
+
+@pytest.mark.parametrize("stride", [2, 5, 16])
+def test_windows_far_apart_fit_local_memory(stride: int) -> None:
+    """A step copies what lies between them, too, of which there may be too much for tiles of many rows."""
+    shapes = {"X": (8, 600 * stride + 2, 64), "W": (stride + 2, 64, 128)}
+    made = polytc.lower(f"O[n,w,m] += X[n,{stride}*w+s,c]*W[s,c,m]", CudaTarget(), shapes=shapes,
+                        dtypes=dict.fromkeys(shapes, "f16"))
+    assert 0 < int(made.source.options["local_bytes"]) <= GPU.local_bytes, "tiles that do not fit are none"
 
 
 @pytest.mark.parametrize("name", ["nvidia-sm80", "nvidia-sm86", "nvidia-sm89", "nvidia-sm90"])

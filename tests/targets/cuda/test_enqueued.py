@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -109,3 +110,24 @@ def test_refusals(driver: FakeDriver, change: dict[str, Any], code: str, says: s
     with pytest.raises(ArgumentError, match=says) as refusal:
         op.enqueue(given["stream"], given["A"], given["B"], out=given["out"], wait_for=given["wait_for"])
     assert refusal.value.code == code
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_arrays_that_begin_between_two_vectors(driver: FakeDriver, dtype: type, name: str) -> None:
+    """As offset views of torch do: kernels with accesses of 16 bytes would fault there; others do not care."""
+    def given(rows: int, steps: int, columns: int) -> dict[str, OnDevice]:
+        a, b = np.ones((rows, steps), dtype), np.ones((steps, columns), dtype)
+        made = {"A": OnDevice(driver, a), "B": OnDevice(driver, b), "C": OnDevice(driver, np.zeros((rows, columns), dtype))}
+        bigger = made[name].contents.size + 1
+        made[name].address = OnDevice(driver, np.ones(bigger, dtype)).address + np.dtype(dtype).itemsize
+        return made
+    op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", target=CudaTarget())
+    wide, odd = given(64, 64, 64), given(9, 17, 5)
+    says = rf"{name} begins at an address that is no multiple of 16 bytes(?s:.)*clone"
+    with pytest.raises(ArgumentError, match=says) as refusal:
+        op.enqueue(None, wide["A"], wide["B"], out=wide["C"])
+    assert refusal.value.code == ("E407" if name == "C" else "E402")
+    op.enqueue(None, odd["A"], odd["B"], out=odd["C"])
+    memory = (ctypes.c_char * odd["C"].contents.nbytes).from_address(odd["C"].address)
+    assert (np.frombuffer(memory, dtype) == 17).all()

@@ -169,6 +169,15 @@ def test_groups_of_other_shapes(sizes: tuple[int, ...]) -> None:
     close(made(**given), given["A"].astype(float) @ given["B"].astype(float))
 
 
+@pytest.mark.parametrize("sizes", ["4,16,4 elements=16,8 along=k steps=32", "4,16,2 elements=16,4 along=k steps=64"])
+def test_large_tiles_and_their_longer_rows_fit_a_group(sizes: str) -> None:
+    record = decisions.read(f"polytc decisions 1\nlocal_tiles S1_init: by=matrix rows=j,i items={sizes}\n")
+    shapes = {"A": (1024, 1024), "B": (1024, 1024)}
+    made = polytc.lower(MATMUL, CudaTarget(), shapes=shapes, dtypes=dict.fromkeys(shapes, "f16"), decisions=record).source
+    assert "polytc_multiply_half(" in made.text
+    assert int(made.options["local_bytes"]) <= GPU.local_bytes
+
+
 @HERE
 @pytest.mark.parametrize(("old", "new"), [
     ("polytc_wait_for_copies();", ""), ("k_at + lane % 16", "k_at + lane % 8"), ("+ j_vector % 2 * 2", ""),
