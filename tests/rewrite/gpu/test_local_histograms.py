@@ -21,7 +21,7 @@ from polytc.program.canonical import canonical
 from polytc.program.program import Program
 from polytc.program.scalars import I32
 from polytc.rewrite import staging
-from polytc.rewrite.gpu import histogram_shapes
+from polytc.rewrite.gpu import histogram_shapes, local_histograms
 from polytc.schedule import tree
 from polytc.stages import build
 from polytc.targets.cuda.target import CudaTarget
@@ -379,3 +379,16 @@ def test_other_shapes_are_options() -> None:
     assert any(x.by == "parts" for lines in found for x in lines)
     assert len(shapes) == len({steps for _, steps in shapes}) * 5
     assert all(staging.STRAIGHT.fits(program, machine, lines) is None for lines in found[:3])
+
+
+@pytest.mark.parametrize(("text", "parts", "begins"), [
+    ("H[x[i]] += 1 -> (i32[9] H)", 1, True), ("H[x[i]] += 1 -> (i32[9] H)", 2, False),
+    ("H[k] = 5 where k in 0:9\nH[x[i]] += 1", 1, False),                        # it begins with another number
+    ("H[r,x[r,i]] += 1 -> (i32[4,9] H)", 1, True),
+    ("H[k,l] = 0 where k in 0:5, l in 0:9\nH[r+1,x[r,i]] += 1", 1, False),                           # not all rows are a group's
+])
+def test_a_kernel_sets_the_target_where_that_begins_with_nothing(text: str, parts: int, begins: bool) -> None:
+    program = build(text, {"x": (4, 30) if "r,i" in text else (30,)}, {"x": I32})
+    start, update = program.statements
+    shape = histogram_shapes.Histogram("i", parts, 1, 1, 32)
+    assert local_histograms.may_begin(program, start, update, shape) == begins
