@@ -385,7 +385,8 @@ def test_other_shapes_are_options() -> None:
     ("H[x[i]] += 1 -> (i32[9] H)", 1, True), ("H[x[i]] += 1 -> (i32[9] H)", 2, False),
     ("H[k] = 5 where k in 0:9\nH[x[i]] += 1", 1, False),                        # it begins with another number
     ("H[r,x[r,i]] += 1 -> (i32[4,9] H)", 1, True),
-    ("H[k,l] = 0 where k in 0:5, l in 0:9\nH[r+1,x[r,i]] += 1", 1, False),                           # not all rows are a group's
+    ("H[k,l] = 0 where k in 0:4, l in 0:9\nH[r,x[r,i]] += 1 where r in 0:3", 1, False),   # a row is no group's
+    ("H[k,l] = 0 where k in 0:5, l in 0:9\nH[r+1,x[r,i]] += 1", 1, True),                 # a group has all of them
 ])
 def test_a_kernel_sets_the_target_where_that_begins_with_nothing(text: str, parts: int, begins: bool) -> None:
     program = build(text, {"x": (4, 30) if "r,i" in text else (30,)}, {"x": I32})
