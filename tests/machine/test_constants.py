@@ -59,7 +59,7 @@ CONSTANTS = {
     "rewrite/cpu/winograd/choice.py": {"RESULTS": SEARCH, "SHORTEST": SEARCH, "LONGEST": SEARCH, "GAIN": MARGIN},
     "rewrite/cpu/winograd/convolution.py": {"TAPS": EXACT},
     "rewrite/cpu/winograd/cook_toom.py": {"POINTS": EXACT},
-    "rewrite/gpu/contraction_tiles.py": {"ADDRESSES": SHAPE, "DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
+    "rewrite/gpu/contraction_tiles.py": {"DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
     "rewrite/gpu/matrix_tiles.py": {**dict.fromkeys(("ACROSS", "DOWN", "PAIR", "PRODUCT", "BYTES", "ADDRESSES"), SHAPE),
                                     "WARPS": SEARCH, "STEPS": SEARCH, "MOST_REGISTERS": SEARCH},
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},

@@ -21,6 +21,7 @@ from polytc.program import program as pr
 from polytc.program.affine import Linear
 from polytc.program.linear import linear
 from polytc.rewrite.gpu import matrix_tiles, tile_conditions
+from polytc.rewrite.gpu.matrix_tiles import ADDRESSES
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contraction, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import AccessStrides, of_statement, vector_score
@@ -33,10 +34,6 @@ WINDOW = 64
 """Steps of the other reduction loops that run between two barriers at most."""
 MOST = 256
 """Elements of an item at most: each is code of its own."""
-
-
-ADDRESSES = 24
-"""Registers of an item beside elements of tensors."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ STEPS = (32, 16)
 Box: TypeAlias = tuple[int, ...]
 """Coordinates in each dimension of an operand that a group copies at once."""
 ADDRESSES, MOST_REGISTERS = 24, 224
-"""Registers of an item beside tiles; and at most."""
+"""Registers of an item beside elements of tensors; and at most."""
 
 
 def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Expr], x: str, y: str, machine: Machine) -> str:

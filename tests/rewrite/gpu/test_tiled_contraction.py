@@ -13,7 +13,7 @@ from polytc.codegen import loops, traverse
 from polytc.machine import DEVICES
 from polytc.program.names import Names
 from polytc.rewrite import staging
-from polytc.rewrite.gpu import contraction_tiles, division, local_tiles
+from polytc.rewrite.gpu import contraction_tiles, division, local_tiles, matrix_tiles
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.tiled_contraction import TiledContraction
 from polytc.schedule.facts.fusion_groups import partition
@@ -140,7 +140,7 @@ def test_items_have_eight_results_at_least_and_registers_enough(text: str, shape
     assert found is not None
     assert not found.staged
     assert np.prod(found.elements) >= 8
-    assert np.prod(found.elements) + contraction_tiles.ADDRESSES < device.item_registers
+    assert np.prod(found.elements) + matrix_tiles.ADDRESSES < device.item_registers
 
 
 def test_the_estimate_decides_where_operands_lie() -> None:
