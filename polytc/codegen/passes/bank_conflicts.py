@@ -36,10 +36,11 @@ SOME = 16
 
 @dataclass(frozen=True)
 class _Access:
-    """indices: of a load or a store; times: iterations of the loops around."""
+    """indices: of a load or a store; times: iterations of the loops around; places: first elements of a warp's items."""
 
     indices: tuple[loops.Expr, ...]
     times: int
+    places: tuple[tuple[int, ...], ...]
 
     @property
     def lanes(self) -> int:
@@ -52,14 +53,14 @@ def pad_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     if machine.kind != "gpu" or not work_items.shared_item_variables(kernel) or not own:
         return kernel
     used: dict[str, list[_Access]] = {}
-    for name, indices, times, _ in traverse.accesses(kernel.body, frozenset(b.name for b in own), 1, _times):
-        used.setdefault(name, []).append(_Access(indices, times))
     warp = tuple(islice(_numbers(kernel), machine.warp))
+    for name, indices, times, _ in traverse.accesses(kernel.body, frozenset(b.name for b in own), 1, _times):
+        used.setdefault(name, []).append(_Access(indices, times, tuple(_place(indices, numbers) for numbers in warp)))
     room = machine.local_bytes - sum(b.size * b.dtype.bytes for b in own)
     longer: dict[loops.Buffer, loops.Buffer] = {}
     blocks = matrix_products.tiles(kernel.body)
     for b in own:
-        more = _odd(b, room) if b.name in blocks else _longer(b, used.get(b.name, []), warp, room, machine.costs.groups.banks)
+        more = _odd(b, room) if b.name in blocks else _longer(b, used.get(b.name, []), room, machine.costs.groups.banks)
         if more != b:
             longer[b] = more
             room -= (more.size - b.size) * b.dtype.bytes
@@ -93,29 +94,28 @@ def _numbers(kernel: loops.Kernel) -> Iterator[dict[str, int]]:
         yield dict(zip(names, numbers, strict=True))
 
 
-def _longer(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...], room: int, banks: int
-            ) -> loops.Buffer:
+def _longer(b: loops.Buffer, used: list[_Access], room: int, banks: int) -> loops.Buffer:
     """The buffer with the rows that cost the fewest turns, of those that fit `room` more bytes."""
     if len(b.shape) < 2 or not used:
         return b
     whole = max(a.lanes for a in used)
-    turns = {b: _turns(b, used, warp, banks)}
+    turns = {b: _turns(b, used, banks)}
     for extra in (whole, 2 * whole):
         more = replace(b, shape=(*b.shape[:-1], b.shape[-1] + extra))
         if (more.size - b.size) * b.dtype.bytes <= room:
-            turns[more] = _turns(more, used, warp, banks)
+            turns[more] = _turns(more, used, banks)
     best = min(turns, key=lambda x: turns[x])
     return best if turns[best] <= GAIN * turns[b] else b
 
 
-def _turns(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...], banks: int) -> int:
+def _turns(b: loops.Buffer, used: list[_Access], banks: int) -> int:
     """How often the banks must serve the accesses of a warp: as often as the one with the most words, for each access."""
-    return sum(a.times * _most(b, a, warp, banks) for a in used)
+    return sum(a.times * _most(b, a, banks) for a in used)
 
 
-def _most(b: loops.Buffer, a: _Access, warp: tuple[dict[str, int], ...], banks: int) -> int:
+def _most(b: loops.Buffer, a: _Access, banks: int) -> int:
     """Words of one bank that a warp wants at once, in turns of so many items that their vectors are as many words as banks."""
-    firsts = [_element(b, a, numbers) for numbers in warp]
+    firsts = [sum(n * stride for n, stride in zip(place, b.strides)) for place in a.places]
     together = max(1, banks // a.lanes)
     worst = 0
     for start in range(0, len(firsts), together):
@@ -124,13 +124,12 @@ def _most(b: loops.Buffer, a: _Access, warp: tuple[dict[str, int], ...], banks: 
     return worst
 
 
-def _element(b: loops.Buffer, a: _Access, numbers: dict[str, int]) -> int:
-    """The number of the first element that an item accesses in the first iteration of all loops."""
-    first = {n: Interval(0, 0) for i in a.indices for n in traverse.variables(i)}
+def _place(indices: tuple[loops.Expr, ...], numbers: dict[str, int]) -> tuple[int, ...]:
+    """The first element that an item accesses in the first iteration of all loops; none where it is not known."""
+    first = {n: Interval(0, 0) for i in indices for n in traverse.variables(i)}
     env = first | {n: Interval(v, v) for n, v in numbers.items()}
-    ends = [interval(i, env) for i in a.indices]
-    known = all(isfinite(e.low) for e in ends)
-    return sum(int(e.low) * stride for e, stride in zip(ends, b.strides, strict=True)) if known else 0
+    ends = [interval(i, env) for i in indices]
+    return tuple(int(e.low) for e in ends) if all(isfinite(e.low) for e in ends) else ()
 
 
 def _renamed(body: loops.Stmt, longer: dict[loops.Buffer, loops.Buffer]) -> loops.Stmt:

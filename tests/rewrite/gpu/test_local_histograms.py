@@ -217,7 +217,7 @@ def compiled(targets: tuple[str, ...]) -> list[Gpu]:
     return made + ([CompiledCuda(GENERIC_GPU)] if COMPILER else [])
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a"])
 @pytest.mark.parametrize("name", CASES)
 def test_own_shapes(name: str, machine: str, compiled: list[Gpu]) -> None:
@@ -226,7 +226,7 @@ def test_own_shapes(name: str, machine: str, compiled: list[Gpu]) -> None:
     same(lowered, CASES[name], compiled)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(16)
 @pytest.mark.parametrize("shape", [(32, 1, 1), (32, 4, 3), (16, 16, 7), (64, 2, 4, 3), (8, 1, 1, 2)], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_other_shapes(name: str, shape: tuple[int, ...], compiled: list[Gpu]) -> None:
