@@ -15,7 +15,6 @@ from polytc.program.program import Program
 from polytc.program.scalars import DType
 from polytc.rewrite.unwritten_elements import check_memory
 from polytc.runtime.arrays import argument_error
-from polytc.targets import registry
 
 Type: TypeAlias = tuple[tuple[int, ...], DType]
 
@@ -132,7 +131,7 @@ class Enqueued:
 
 def queue_of(target: str | Target, queue: Any) -> Queue:
     """The caller's queue as the target has it: a stream for CUDA, else a queue of pyopencl. Raises ArgumentError E402."""
-    if getattr(registry.target("cpu" if target == "evaluate" else target), "name", "") == "cuda":
+    if (target if isinstance(target, str) else target.name) == "cuda":
         from polytc.enqueued.cuda import CudaQueue
 
         return CudaQueue.of(queue, target)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +18,6 @@ from polytc.codegen import loops
 from polytc.codegen.target import Source, Target
 from polytc.program.program import Program
 from polytc.stages import build
-from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.races import serving
 
@@ -74,17 +72,6 @@ def wrong(name: str, target: Target) -> str:
     return "; ".join(said + ([] if np.array_equal(arrays["H"], expected(name, p, given)) else ["H differs"]))
 
 
-def prepare(target: str) -> Callable[[str], str]:
-    made = {"opencl": OpenCLTarget, "interp": InterpTarget}[target](serving.machine(sys.argv[1]))
-
-    def attempt(name: str) -> str:
-        try:
-            return wrong(name, made)
-        except Exception as error:  # whatever it is, it is a finding
-            return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return attempt
-
-
 def _make_plain() -> None:
     """From now on updates are loads and stores."""
     emit = OpenCLTarget.emit
@@ -100,4 +87,4 @@ def _make_plain() -> None:
 if __name__ == "__main__":
     if "plain" in sys.argv:
         _make_plain()
-    serving.serve(prepare)
+    serving.serve(serving.attempts(wrong))

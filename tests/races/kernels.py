@@ -7,16 +7,11 @@ Expected results are those of tests.polybench.reference, which is NumPy.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-
 import numpy as np
 
 from examples.polybench.kernels import KERNELS
 from polytc import compiler
 from polytc.codegen.target import Target
-from polytc.targets.interp import InterpTarget
-from polytc.targets.opencl.target import OpenCLTarget
 from tests.polybench import reference
 from tests.polybench.test_polybench_gpu import TOLERANCE, program
 from tests.races import serving
@@ -36,16 +31,5 @@ def wrong(name: str, target: Target) -> str:
     return "; ".join(said)
 
 
-def prepare(target: str) -> Callable[[str], str]:
-    made = {"opencl": OpenCLTarget, "interp": InterpTarget}[target](serving.machine(sys.argv[1]))
-
-    def attempt(name: str) -> str:
-        try:
-            return wrong(name, made)
-        except Exception as error:  # whatever it is, it is a finding
-            return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return attempt
-
-
 if __name__ == "__main__":
-    serving.serve(prepare)
+    serving.serve(serving.attempts(wrong))

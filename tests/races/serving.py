@@ -21,8 +21,9 @@ import onnx
 import onnx_suite
 import polytc.backend
 from polytc.codegen import loops
-from polytc.codegen.target import Source
+from polytc.codegen.target import Source, Target
 from polytc.machine import DEVICES, Machine
+from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import drivers
 
@@ -34,6 +35,20 @@ def machine(name: str) -> Machine:
     """Of polytc.machine.DEVICES; 'generic-gpu/16' has groups of 16 items at most, so that small programs have several."""
     device, _, items = name.partition("/")
     return replace(DEVICES[device], max_work_group=int(items)) if items else DEVICES[device]
+
+
+def attempts(wrong: Callable[[str, Target], str]) -> Callable[[str], Callable[[str], str]]:
+    """What `serve` prepares, of what says what is wrong with a name on a target."""
+    def prepare(target: str) -> Callable[[str], str]:
+        made = {"opencl": OpenCLTarget, "interp": InterpTarget}[target](machine(sys.argv[1]))
+
+        def attempt(name: str) -> str:
+            try:
+                return wrong(name, made)
+            except Exception as error:  # whatever it is, it is a finding
+                return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return attempt
+    return prepare
 
 
 def serve(prepare: Callable[[str], Callable[[str], str]]) -> None:

@@ -16,11 +16,10 @@ from itertools import product
 from math import ceil, prod
 
 from polytc.machine import Machine
-from polytc.machine.device_costs import Groups
 from polytc.program import program as pr
 from polytc.program.affine import Linear
 from polytc.program.linear import linear
-from polytc.rewrite.gpu import matrix_tiles, tile_conditions
+from polytc.rewrite.gpu import matrix_tiles, tile_conditions, tile_copies
 from polytc.rewrite.gpu.matrix_tiles import ADDRESSES
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contraction, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
@@ -351,9 +350,9 @@ def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
         steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
         steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
         boxes = scene.boxes(_sizes_of(replace(found, depth=tuple(steps.items())), scene))
-        operands = sum(elements[:2]) + sum(_copying(box, costs) for box in boxes) / (items * prod(steps.values()))
+        operands = sum(elements[:2]) + sum(tile_copies.cost(box, costs) for box in boxes) / (items * prod(steps.values()))
     else:
-        loads = sum(_loads(box, scene.lanes) for box in scene.boxes(_sizes_of(found, scene)))
+        loads = sum(tile_copies.loads(box, scene.lanes) for box in scene.boxes(_sizes_of(found, scene)))
         operands = costs.cached * loads * scene.lanes / prod(n for _, n in found.depth)
     cores = scene.machine.cores
     together = ceil(groups / cores) * items
@@ -373,19 +372,6 @@ def _time_of_matrix(found: Blocking, scene: _Scene) -> float:
     beyond = ceil(scene.reduced[index] / steps) * steps / scene.reduced[index]
     return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.copied(found, steps), scene.vectors,
                                                 steps, machine)
-
-
-def _loads(box: tuple[int, ...], lanes: int) -> int:
-    """Of an item for an operand's tile of that size: whole vectors, and elements."""
-    return prod(box[:-1]) * (box[-1] // lanes + box[-1] % lanes) if box else 1
-
-
-def _copying(box: tuple[int, ...], costs: Groups) -> float:
-    """Of an operand's tile of that size to local memory. Rows that are no power of two begin anywhere, and the place of an
-    element among them is found by divisions."""
-    odd = [n for n in box if n & (n - 1)]
-    beyond = (box[-1] + costs.sector - 1) / box[-1] if box[-1:] and box[-1] in odd else 1
-    return prod(box) * (costs.copy + costs.division * len(odd)) * beyond
 
 
 def _depth(scene: _Scene, tile: tuple[int, ...]) -> tuple[tuple[str, int], ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from polytc.machine.device_costs import Groups
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
@@ -163,3 +164,16 @@ def _tests(o: Operand, at: list[pr.Expr], box: pr.Box, last: bool = False) -> tu
 def zero(read: pr.Read) -> pr.Const:
     """What stands for elements that there are not."""
     return pr.Const(identity("+", read.dtype), read.dtype)
+
+
+def cost(box: tuple[int, ...], costs: Groups) -> float:
+    """Multiply-adds in the time of copying an operand's tile of that size to local memory. Rows that are no power of two begin
+    anywhere, and the place of an element among them is found by divisions."""
+    odd = [n for n in box if n & (n - 1)]
+    beyond = (box[-1] + costs.sector - 1) / box[-1] if box[-1:] and box[-1] in odd else 1
+    return prod(box) * (costs.copy + costs.division * len(odd)) * beyond
+
+
+def loads(box: tuple[int, ...], lanes: int) -> int:
+    """Of an item for an operand's tile of that size: whole vectors, and elements."""
+    return prod(box[:-1]) * (box[-1] // lanes + box[-1] % lanes) if box else 1

@@ -36,7 +36,7 @@ class CudaExecutable:
             self.launches = [self._launched(x) for x in binary.launches]
             self._scratch = {b.name: Memory(on, self.size(b)) for b in binary.scratch}
         self._copies: dict[str, Memory] = {}
-        self._own = Prepared(self, {})
+        self._own, self._lent = Prepared(self, {}), Prepared(self, {})
 
     def _launched(self, launch: Launch) -> Launched:
         block = (*launch.local_size, 1, 1)[:3]
@@ -94,7 +94,9 @@ class CudaExecutable:
         """Enqueue the kernels on a stream of the device's primary context, on addresses of the device, one for each of
         binary.args by name. Nothing is copied or waited for."""
         with self._session.lock:
-            Prepared(self, memory).enqueue(stream)
+            for name, address in memory.items():
+                self._lent.move(name, address)
+            self._lent.enqueue(stream)
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays, which it keeps alive."""
