@@ -32,8 +32,8 @@ class Groups:
         "fewer would copy too much each"))
     per_unit: int = cost(2, "groups", "of a compute unit that hide each other's waiting", guess(_BY_HAND))
     hiding: float = cost(3.0, "ratio", "how soon more items of a unit hide the waiting of a group: the exponent of a norm",
-                         measured("16 contractions with 770 tiles on an H200: those chosen take 1.09 of the best ones' time, "
-                                  "1.30 where the larger of both counts"))
+                         measured("16 contractions with 770 tiles on an H200: of these the chosen take 1.09 of the best ones' "
+                                  "time, 1.30 where the larger of both counts"))
     sector: int = cost(8, "elements", "that memory delivers at once", documented(
         "NVIDIA, CUDA C++ Best Practices Guide, 10.2.1: transactions of 32 bytes"))
     memory: float = cost(2.0e10, "bytes/second", "from and to memory, of a unit while all are busy", documented(
