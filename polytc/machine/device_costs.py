@@ -38,6 +38,8 @@ class Groups:
         "NVIDIA, CUDA C++ Best Practices Guide, 10.2.1: transactions of 32 bytes"))
     memory: float = cost(2.0e10, "bytes/second", "from and to memory, of a unit while all are busy", documented(
         "NVIDIA's white papers: 25e9 of an H100 (3.35 TB/s by 132), 14e9 of an A100, 11e9 of a GeForce RTX 3080"))
+    in_flight: int = cost(16, "bytes", "that an item of an elementwise kernel asks memory for at once", guess(
+        "copies by vectors of 16 bytes reach an H200's bandwidth; a stencil that asks for 4 an item reached 0.54 of it"))
     banks: int = cost(32, "banks", "of local memory, each of words of four bytes", documented(
         "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
     atomic: float = cost(1.2e-9, "seconds", "an update in local memory by each item of a warp, in banks of their own", guess(

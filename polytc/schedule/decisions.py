@@ -99,12 +99,14 @@ class BandTiled:
 @dataclass(frozen=True)
 class Items:
     """Work-items of a group of a GPU. rows: shared loops that they run along, by the indices of the first statement, the
-    fastest axis first; sizes: items along each; vector: iterations of the first row that are one item's."""
+    fastest axis first; sizes: items along each; vector: iterations of the first row that are one item's; each: of the second
+    row, or of the only one."""
 
     statement: str
     rows: tuple[str, ...]
     sizes: tuple[int, ...]
     vector: int = 1
+    each: int = 1
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,9 @@ def _tuned(apply: Callable[[loops.Kernel, Machine], loops.Kernel]) -> Apply:
     return lambda module, machine, _: replace(module, kernels=tuple(apply(k, machine) for k in module.kernels))
 
 
-def _promoted(module: loops.Module, machine: Machine, scratch: frozenset[str]) -> loops.Module:
-    return replace(module, kernels=tuple(scalar_replacement.promote_kernel(k, machine, scratch) for k in module.kernels))
+def _knowing(apply: Callable[[loops.Kernel, Machine, frozenset[str]], loops.Kernel]) -> Apply:
+    """The same of a pass that asks which buffers are scratch."""
+    return lambda module, machine, scratch: replace(module, kernels=tuple(apply(k, machine, scratch) for k in module.kernels))
 
 
 def without_empty(module: loops.Module) -> loops.Module:
@@ -77,7 +78,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("index_set_splitting", "whole tiles and the last, partial one get loops of their own",
          _kernels(index_set_splitting.split_kernel)),
     Pass("loop_versioning", "where bounds of point loops vary, whole tiles get code of their own",
-         _tuned(loop_versioning.version_kernel)),
+         _knowing(loop_versioning.version_kernel)),
     Pass("vectorize", "point loops become vectors", _tuned(vectorize.expand_kernel)),
     Pass("loop_fusion", "a loop runs together with an earlier one that makes what it reads", _kernels(loop_fusion.fuse_kernel)),
     Pass("work_items", "work-items get names", _kernels(launch_grid.name_items)),
@@ -87,7 +88,7 @@ PASSES: tuple[Pass, ...] = (
          _kernels(launch_grid.map_kernel)),
     Pass("register_transpose", "vectors across memory are read along it, and transposed in registers",
          _tuned(register_transpose.transpose_kernel)),
-    Pass("scalar_replacement", "elements that loops reuse stay in registers", _promoted),
+    Pass("scalar_replacement", "elements that loops reuse stay in registers", _knowing(scalar_replacement.promote_kernel)),
     Pass("array_contraction", "stores that nobody reads go, and scratch shrinks to what is alive at once",
          lambda m, machine, _: array_contraction.contract(scalar_replacement.drop_dead_stores(m), machine)),
     Pass("double_buffers", "tiles of the next step are copied while items compute with those of this one",

@@ -56,23 +56,29 @@ class Condition:
     def coefficient(self, var: str) -> int:
         return self.terms.get(loops.Var(var), 0)
 
+    @property
+    def quotients(self) -> tuple[loops.Expr, ...]:
+        """The terms that are neither variables nor formulas of open sizes."""
+        return tuple(a for a in self.terms if not isinstance(a, loops.Var) and not _of_sizes(a))
+
 
 @dataclass(frozen=True)
 class _Facts:
     """masks: whether the other tiles become masked vectors; numbers: for the variables of tiles, each of which gets a name of
-    its own, so that a condition means one loop."""
+    its own, so that a condition means one loop; items: is it a GPU? registers: its buffers that may come to be registers."""
 
     masks: bool
     numbers: Iterator[int]
+    items: bool = False
+    registers: frozenset[str] = frozenset()
 
 
-def version_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
+def version_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[str] = frozenset()) -> loops.Kernel:
     """The kernel with its full tiles told apart; on a machine with masks, the other tiles are ready to be unrolled as well. On
-    a GPU, where work-items had better not part, it stays as it is."""
-    if machine.kind == "gpu":
-        return kernel
-    body, _ = _visit(kernel.body, {}, _Facts(machine.masked, itertools.count()))
-    return replace(kernel, body=body)
+    a GPU those that store what may lie in registers are. scratch: the buffers that are not the caller's."""
+    gpu = machine.kind == "gpu"
+    facts = _Facts(machine.masked or gpu, itertools.count(), gpu, scratch if gpu else frozenset())
+    return replace(kernel, body=_visit(kernel.body, {}, facts)[0])
 
 
 def _visit(s: loops.Stmt, known: dict[str, Interval], facts: _Facts) -> tuple[loops.Stmt, list[Condition]]:
@@ -103,7 +109,7 @@ def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
     if not found:
         return s, []
     single = simplify.expr(loops.binary("-", s.upper, s.lower), {}) == loops.const(1)       # a tile loop that was split
-    if single or _stores_move(s.body, s.var):
+    if single or _stores_move(s.body, s.var) or any(s.var in traverse.variables(a) for c in found for a in c.quotients):
         other = _rest(body, found, facts) or _other(body, inside, facts)
         return replace(s, body=loops.If(_all(found), assume_full_tile(body, found), other)), []
     mine, rest = [c for c in found if c.coefficient(s.var)], [c for c in found if not c.coefficient(s.var)]
@@ -141,7 +147,9 @@ def _tile(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
     if found is None:
         return s, []
     unmet = [c for c in found if not _holds(c, known)]
-    if any(_fails(c, known) for c in unmet):
+    points = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
+    if any(_fails(c, known) or not facts.items and c.quotients or any(points & traverse.variables(a) for a in c.quotients)
+           for c in unmet):
         return _other(s, known, facts), []
     return s, unmet
 
@@ -211,9 +219,9 @@ def _holds(c: Condition, known: dict[str, Interval]) -> bool:
 
 
 def _fails(c: Condition, known: dict[str, Interval]) -> bool:
-    """Is it never met? Atoms that are neither variables nor formulas of open sizes count as unmet."""
+    """Is it never met?"""
     high = simplify.interval(linear_forms.build(c.terms), known)[1]
-    return (high is not None and high < 0) or not all(isinstance(a, loops.Var) or _of_sizes(a) for a in c.terms)
+    return high is not None and high < 0
 
 
 def _of_sizes(a: loops.Expr) -> bool:
@@ -233,7 +241,7 @@ def _hoisted(found: Sequence[Condition], s: loops.For, known: dict[str, Interval
     for c in found:
         bounds = bound_operands(s.lower, "max") if c.coefficient(s.var) > 0 else \
             [simplify.expr(loops.binary("-", a, loops.const(1)), {}) for a in bound_operands(s.upper, "min")]
-        able = [m for m in (_with(c, s.var, b) for b in bounds) if not _fails(m, known)]
+        able = [m for m in (_with(c, s.var, b) for b in bounds) if not m.quotients and not _fails(m, known)]
         if not able:
             return None
         best = next((m for m in able if _holds(m, known)), able[0])
@@ -294,6 +302,8 @@ def _extreme(fn: str, values: Sequence[loops.Expr]) -> loops.Expr:
 def _other(s: loops.Stmt, known: dict[str, Interval], facts: _Facts) -> loops.Stmt:
     """Tiles that are not full: ready to be unrolled into masked vectors, if the machine has them."""
     match s:
+        case loops.For() if s.kind in POINT and any(e.buffer.name in facts.registers for e in _loads(s)):
+            return tested_nest(s, known)
         case loops.For() if s.kind in POINT:
             return rectangular_nest(s, known) if facts.masks else s
         case loops.For():
@@ -348,6 +358,35 @@ def rectangular_nest(s: loops.For, known: dict[str, Interval]) -> loops.For:
     for x in reversed(outer):
         result = replace(x, body=result)
     return result
+
+
+def tested_nest(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
+    """A nest of point loops with constant bounds around what their bounds say, as a condition: compilers for GPUs unroll it,
+    and know which registers each copy reads.
+
+        for a in 0:9 { unroll for p in 0:min(4, a + 1) { C[a,p] = r[p] } }         with C[9,4], r[4]
+        ->  for a in 0:9 { for p in 0:4 { if p < a + 1 { C[a,p] = r[p] } } }
+    """
+    around, tests, inside = list[loops.For](), list[loops.Expr](), dict(known)
+    nest: loops.Stmt = s
+    while isinstance(nest, loops.For):
+        low, high = simplify.values(nest, inside)
+        if nest.step != 1 or low is None or high is None or high - low >= LONGEST:
+            return s
+        var = loops.Var(nest.var)
+        tests += [loops.binary(">=", var, a) for a in bound_operands(nest.lower, "max") if a != loops.const(low)]
+        tests += [loops.binary("<", var, a) for a in bound_operands(nest.upper, "min") if a != loops.const(high + 1)]
+        around.append(replace(nest, kind="sequential", lower=loops.const(low), upper=loops.const(high + 1)))
+        inside[nest.var] = low, high
+        nest = nest.body
+    made: loops.Stmt = loops.If(conjunction(tests), nest)
+    for x in reversed(around):
+        made = replace(x, body=made)
+    return made
+
+
+def _loads(s: loops.Stmt) -> Iterator[loops.Load]:
+    return (load for x in traverse.walk_stmt(s) if isinstance(x, loops.Store) for load, _ in traverse.loads(x.value))
 
 
 def _plus_one(e: loops.Expr) -> loops.Expr:

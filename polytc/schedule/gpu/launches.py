@@ -27,7 +27,7 @@ from polytc.schedule.facts import bands, source_loops, work_groups
 from polytc.schedule.facts.bands import Tree
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.facts.scheduler_constraints import Question, question
-from polytc.schedule.gpu import kernel_loops, tile_wavefronts
+from polytc.schedule.gpu import kernel_loops, loads_in_flight, tile_wavefronts
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling import point_loops, tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
@@ -195,17 +195,32 @@ class _Mapping:
         free = [loop for loop in loops if loop.coincident]
         chosen = kernel_loops.contiguous_first(self.scene, free, fixed)[:3]
         extents = [tile_sizes.extent(self.scene, loop) for loop in chosen]
-        items = gpu.items(extents, self.scene.machine)
         rest = tuple(loop for loop in loops if loop not in chosen)
+        again, each = min(1, len(chosen) - 1), 1 if rest else self.elements(child, extents[:2][-1], around)
+        extents[again] = -(-extents[again] // each)
+        items = gpu.items(extents, self.scene.machine)
         inside = kernel_loops.sequential_nest(self.scene, child, f"{name}.in")
         body = nest.Band(f"{name}.item", kernel_loops.members(self.scene, rest), inside) if rest else inside
-        mapped = list(enumerate(zip(chosen, items, strict=True)))[::-1]
-        blocks = tuple(kernel_loops.member(self.scene, loop, kinds.group(axis), size) for axis, (loop, size) in mapped)
-        threads = tuple(kernel_loops.member(self.scene, loop, kinds.item(axis), modulus=size) for axis, (loop, size) in mapped)
-        made = nest.Band(name, blocks, nest.Band(f"{name}.thread", threads, body, whole=True), whole=True)
+        mapped = [(axis, loop, size, each if axis == again else 1)
+                  for axis, (loop, size) in enumerate(zip(chosen, items, strict=True))][::-1]
+        blocks = tuple(kernel_loops.member(self.scene, loop, kinds.group(axis), size * n) for axis, loop, size, n in mapped)
+        threads = [kernel_loops.member(self.scene, loop, kinds.item(axis), n if again else 1, size)
+                   for axis, loop, size, n in mapped]
+        if each > 1:
+            threads.append(kernel_loops.member(self.scene, chosen[again], "unroll", 1 if again else items[0], each))
+        made = nest.Band(name, blocks, nest.Band(f"{name}.thread", tuple(threads), body, whole=True), whole=True)
         busy = min(prod(extents), self.scene.machine.costs.launches.items * self.scene.machine.cores)
         count = sum(self.scene.statements[s].points for s in bands.statements(band))
         return Planned(made, self.time(max(1.0, count / around / busy)), True)
+
+    def elements(self, inside: Tree, extent: int, around: float) -> int:
+        """Iterations of a loop that an item does of a statement that neither reads nor adds to what it writes."""
+        if self.open or not isinstance(inside, nest.Leaf):
+            return 1
+        s = self.scene.statements[inside.statement]
+        if s.op is not None or pr.scatters(s) or s.target in {r.tensor for r in pr.reads(s)}:
+            return 1
+        return loads_in_flight.iterations(self.scene.program, (s,), s.points / around, extent, self.scene.machine)
 
 
 def serialized_instances(s: pr.Statement, busy: int) -> float:

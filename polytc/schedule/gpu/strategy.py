@@ -10,7 +10,7 @@ The fastest work-item axis gets the loop in which accesses are contiguous, so th
 from __future__ import annotations
 
 from collections import abc
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby, product
 from math import prod
 
@@ -27,7 +27,7 @@ from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement
 from polytc.schedule.facts.work_groups import is_cut, kernels
 from polytc.schedule.fusion import policies
-from polytc.schedule.gpu import vector_accesses
+from polytc.schedule.gpu import loads_in_flight, vector_accesses
 
 BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
@@ -125,29 +125,58 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str, vecto
     body: Nest = leaves[0] if len(leaves) == 1 else Sequence(leaves)
     if not group.rows:
         return body
-    axes, lanes = made.take("items", group.statements[0].name, lambda: mapping(program, group, machine, vectors),
-                            lambda found: _written(group, *found), lambda given: _read(group, given, machine),
-                            options=lambda: _options(program, group, machine, vectors))
-    sizes = dict(axes)
-    order = [r for r in range(len(group.rows)) if r not in sizes] + [r for r, _ in reversed(axes)]
-    fastest = {r: axis for axis, (r, _) in enumerate(axes)}
-    each = {axes[0][0]: lanes}
-    blocks = tuple(Member(_rows(group, r, f"floor({{}}/{sizes.get(r, 1) * each.get(r, 1)})"), kinds.group(fastest.get(r, 2)),
-                          coincident=True) for r in order)
-    threads = [Member(_rows(group, r, f"{_item(each.get(r, 1))} mod {size}"), kinds.item(fastest[r]), coincident=True)
-               for r, size in reversed(axes)]
-    if lanes > 1:
-        threads.append(Member(_rows(group, axes[0][0], f"{{}} mod {lanes}"), "vector", coincident=True))
-    return Band(name, blocks, Band(f"{name}.thread", tuple(threads), body, permutable=True), permutable=True)
+    items = made.take("items", group.statements[0].name, lambda: mapping(program, group, machine, vectors),
+                      lambda found: _written(group, found), lambda given: _read(group, given, machine),
+                      options=lambda: _options(program, group, machine, vectors))
+    axis_of = {r: axis for axis, (r, _) in enumerate(items.axes)}
+    order = [r for r in range(len(group.rows)) if r not in axis_of] + [r for r, _ in reversed(items.axes)]
+    blocks = tuple(Member(_rows(group, r, f"floor({{}}/{items.of_group(r)})"), kinds.group(axis_of.get(r, 2)), coincident=True)
+                   for r in order)
+    threads = tuple(Member(_rows(group, r, form), kind, coincident=True) for r, form, kind in items.members())
+    return Band(name, blocks, Band(f"{name}.thread", threads, body, permutable=True), permutable=True)
 
 
-def _item(each: int) -> str:
-    """The form of the number of the item that runs an iteration. each: iterations of one."""
-    return "{}" if each == 1 else f"floor({{}}/{each})"
+@dataclass(frozen=True)
+class Mapping:
+    """Who runs the iterations of a group's loops. axes: (row, work-items) for at most three rows, the fastest axis first;
+    vector: iterations of the first row that are one item's; each: iterations of the second row that are one item's, or of the
+    only one, then as many apart as a group has items, so that neighbours take neighbouring ones."""
+
+    axes: tuple[tuple[int, int], ...]
+    vector: int = 1
+    each: int = 1
+
+    @property
+    def _repeated(self) -> int:
+        return self.axes[:2][-1][0]
+
+    def of_group(self, row: int) -> int:
+        """Iterations of a row that are one group's."""
+        return dict(self.axes).get(row, 1) * self._vector(row) * (self.each if row == self._repeated else 1)
+
+    def _vector(self, row: int) -> int:
+        return self.vector if row == self.axes[0][0] else 1
+
+    def members(self) -> abc.Iterator[tuple[int, str, str]]:
+        """(row, form of the number along it, kind) of the loops over items and over what is one item's, outermost first."""
+        only = len(self.axes) == 1
+        for axis, (row, size) in reversed(tuple(enumerate(self.axes))):
+            more = self._vector(row) * (self.each if row == self._repeated and not only else 1)
+            yield row, f"{_over(more)} mod {size}", kinds.item(axis)
+        if self.each > 1:
+            apart = self.axes[0][1] * self.vector if only else 1
+            yield self._repeated, f"{_over(apart)} mod {self.each}", "unroll"
+        if self.vector > 1:
+            yield self.axes[0][0], f"{{}} mod {self.vector}", "vector"
 
 
-def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) -> tuple[list[tuple[int, int]], int]:
-    """(row, work-group extent) for at most three rows, fastest axis first; iterations of the first that are one item's."""
+def _over(divisor: int) -> str:
+    """The form of the number of so many iterations."""
+    return "{}" if divisor == 1 else f"floor({{}}/{divisor})"
+
+
+def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) -> Mapping:
+    """The mapping of a group that has loops. vectors: items may have several elements."""
     heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
     accesses = of_statement(program, group.statements[heavy])
     rows = range(len(group.rows))
@@ -155,38 +184,42 @@ def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) 
     assert contiguous is not None, "a group that is mapped has loops"
     mapped = [contiguous, *[r for r in reversed(rows) if r != contiguous]][:3]
     lanes = vector_accesses.lanes(program, group, contiguous, machine) if vectors else 1
-    counts = [group.extents[r] // (lanes if r == contiguous else 1) for r in mapped]
-    return list(zip(mapped, items(counts, machine), strict=True)), lanes
+    each = loads_in_flight.of_group(program, group, mapped[:2][-1], machine) if vectors and lanes == 1 else 1
+    shares = {mapped[:2][-1]: each, contiguous: lanes if each == 1 or len(mapped) > 1 else each}
+    counts = [-(-group.extents[r] // shares.get(r, 1)) for r in mapped]
+    return Mapping(tuple(zip(mapped, items(counts, machine), strict=True)), lanes, each)
 
 
-def _options(program: pr.Program, group: Group, machine: Machine, vectors: bool
-             ) -> abc.Iterator[Priced[tuple[list[tuple[int, int]], int]]]:
+def _options(program: pr.Program, group: Group, machine: Machine, vectors: bool) -> abc.Iterator[Priced[Mapping]]:
     """The loops of polytc's own mapping, and these the other way round, in work-groups of other shapes."""
-    own, lanes = mapping(program, group, machine, vectors)
-    rows, most = [r for r, _ in own], machine.max_work_group or 256
+    own = mapping(program, group, machine, vectors)
+    rows, most = [r for r, _ in own.axes], machine.max_work_group or 256
     for order in dict.fromkeys((tuple(rows), tuple(reversed(rows)))):
         whole = [_power_of_two(group.extents[r]) for r in order]
         sizes = [[n for n in SIDES if n <= w] for w in whole]
         shapes = (s for s in product(*sizes) if min(FEWEST, prod(whole)) <= prod(s) <= most)
-        each = lanes if order[0] == rows[0] else 1
-        yield from (((list(zip(order, s, strict=True)), each), None) for s in sorted(shapes, key=prod, reverse=True))
+        own_order = order[0] == rows[0]
+        yield from ((Mapping(tuple(zip(order, s, strict=True)), *((own.vector, own.each) if own_order else (1, 1))), None)
+                    for s in sorted(shapes, key=prod, reverse=True))
 
 
-def _written(group: Group, axes: list[tuple[int, int]], lanes: int) -> Items:
+def _written(group: Group, found: Mapping) -> Items:
     """A mapping as a line of a record of decisions."""
-    return Items(group.statements[0].name, tuple(group.rows[r][0] for r, _ in axes), tuple(n for _, n in axes), lanes)
+    return Items(group.statements[0].name, tuple(group.rows[r][0] for r, _ in found.axes), tuple(n for _, n in found.axes),
+                 found.vector, found.each)
 
 
-def _read(group: Group, given: Items, machine: Machine) -> tuple[list[tuple[int, int]], int]:
+def _read(group: Group, given: Items, machine: Machine) -> Mapping:
     """The mapping that a line says. Raises Misfit."""
     at, most = {row[0]: r for r, row in enumerate(group.rows)}, machine.max_work_group or 256
     if not 1 <= len(set(given.rows)) == len(given.rows) == len(given.sizes) <= 3 or any(name not in at for name in given.rows):
         raise Misfit(f"one to three of the loops {', '.join(at)}, and a size for each")
     if min(given.sizes) < 1 or prod(given.sizes) > most:
         raise Misfit(f"a group has 1 to {most} items")
-    if not 1 <= given.vector <= min(16, group.extents[at[given.rows[0]]]):
-        raise Misfit(f"an item has 1 to {min(16, group.extents[at[given.rows[0]]])} iterations of {given.rows[0]}")
-    return [(at[name], n) for name, n in zip(given.rows, given.sizes, strict=True)], given.vector
+    for share, name in ((given.vector, given.rows[0]), (given.each, given.rows[:2][-1])):
+        if not 1 <= share <= min(16, group.extents[at[name]]):
+            raise Misfit(f"an item has 1 to {min(16, group.extents[at[name]])} iterations of {name}")
+    return Mapping(tuple((at[name], n) for name, n in zip(given.rows, given.sizes, strict=True)), given.vector, given.each)
 
 
 def items(extents: abc.Sequence[int], machine: Machine) -> list[int]:

@@ -20,7 +20,7 @@ from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 def lanes(program: pr.Program, group: Group, row: int, machine: Machine) -> int:
     """Neighbouring elements along a row of a group that an item does at once: those of the machine's vector where each access
     is to an aligned vector or to one element for all of them, and enough items are left; else 1."""
-    if program.precise or not all(_is_elementwise(s, group, n) for n, s in enumerate(group.statements)):
+    if program.precise or not all(is_elementwise(s, group, n) for n, s in enumerate(group.statements)):
         return 1
     width = machine.lanes(max(_widest(program, s) for s in group.statements))
     few = prod(group.extents) < width * machine.costs.groups.per_unit * MAX_WORK_GROUP * machine.cores
@@ -30,7 +30,7 @@ def lanes(program: pr.Program, group: Group, row: int, machine: Machine) -> int:
     return width if all(fits) else 1
 
 
-def _is_elementwise(s: pr.Statement, group: Group, position: int) -> bool:
+def is_elementwise(s: pr.Statement, group: Group, position: int) -> bool:
     """An assignment over a box, each instance an item's."""
     return s.op is None and not (s.where or s.bounds or s.loops or pr.scatters(s) or group.inner(position))
 

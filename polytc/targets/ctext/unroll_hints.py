@@ -4,7 +4,8 @@ would otherwise keep.
     for k in 0:16 { s[] = s[] + A[k] * B[k] }           with s[], A[16], B[16] on gpu
     ->  unroll for k in 0:16 { s[] = s[] + A[k] * B[k] }
 
-The loop stays one in the text, under a pragma. (Volkov, Better Performance at Lower Occupancy, GTC 2010.)
+So are those whose variable chooses among registers, which no variable can. The loop stays one in the text, under a pragma.
+(Volkov, Better Performance at Lower Occupancy, GTC 2010.)
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ would leave the caches of instructions."""
 ITERATIONS = 32
 """Of a loop and those inside of it that are unrolled together: more loads at once need more registers than there are."""
 
+REGISTERS = 256
+"""Iterations of a loop and those inside of it that choose among the registers of an item: as many as it has."""
+
 
 def mark_short_loops(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its short sequential loops of kind 'unroll'."""
@@ -26,8 +30,18 @@ def mark_short_loops(kernel: loops.Kernel) -> loops.Kernel:
         if not isinstance(s, loops.For) or s.kind != "sequential":
             return s
         count = operations(s)
-        return replace(s, kind="unroll") if count and count <= OPERATIONS and _iterations(s) <= ITERATIONS else s
+        short = 0 < (count or 0) <= OPERATIONS and _iterations(s) <= ITERATIONS
+        return replace(s, kind="unroll") if short or _chooses_registers(s) else s
     return replace(kernel, body=traverse.map_stmt(kernel.body, on_stmt, lambda e: e))
+
+
+def _chooses_registers(s: loops.For) -> bool:
+    """Does a loop's variable choose among the elements of an array of an item? Where it is not unrolled, they lie in memory."""
+    inside = list(traverse.walk_stmt(s.body))
+    accesses: list[loops.Load | loops.Store] = [x for x in inside if isinstance(x, loops.Store)]
+    accesses += [e for x in inside for top in traverse.expressions(x) for e, _ in traverse.loads(top)]
+    return intervals.trips(s) is not None and _iterations(s) <= REGISTERS and any(
+        x.buffer.space == "private" and any(s.var in traverse.variables(i) for i in x.indices) for x in accesses)
 
 
 def operations(s: loops.Stmt) -> int | None:

@@ -39,13 +39,14 @@ def applied(p: Pass) -> Run:
     return lambda m, machine: p.apply(m, machine, frozenset(b.name for b in m.scratch))
 
 
-def squared(s: L.Stmt, known: dict[str, tuple[int, int]]) -> L.Stmt:
-    """The nest of point loops in sequential ones of known bounds."""
+def squared(s: L.Stmt, known: dict[str, tuple[int, int]], made: Callable[[L.For, dict[str, tuple[int, int]]], L.Stmt]
+            ) -> L.Stmt:
+    """What is made of the nest of point loops in sequential ones of known bounds."""
     assert isinstance(s, L.For)
     if s.kind != "sequential":
-        return loop_versioning.rectangular_nest(s, known)
+        return made(s, known)
     ends = [int(b.value) for b in (s.lower, s.upper) if isinstance(b, L.Const)]
-    return replace(s, body=squared(s.body, {**known, s.var: (ends[0], ends[1] - 1)}))
+    return replace(s, body=squared(s.body, {**known, s.var: (ends[0], ends[1] - 1)}, made))
 
 
 ROOM = "polytc.codegen.passes"
@@ -57,7 +58,9 @@ RUN |= {
     f"{ROOM}.tile_promotion": RUN[f"{ROOM}.scalar_replacement"],
     unroll_hints.__name__: each(unroll_hints.mark_short_loops),
     predicated_updates.__name__: each(predicated_updates.predicate),
-    f"{ROOM}.loop_versioning.rectangular_nest": each(lambda k: replace(k, body=squared(k.body, {}))),
+    f"{ROOM}.loop_versioning.rectangular_nest": each(
+        lambda k: replace(k, body=squared(k.body, {}, loop_versioning.rectangular_nest))),
+    f"{ROOM}.loop_versioning.tested_nest": each(lambda k: replace(k, body=squared(k.body, {}, loop_versioning.tested_nest))),
 }
 """By the module or function in whose docstring a sketch stands: a pass of the list, a part of one, or one of a target's own."""
 SKETCHES = [*sketches(polytc.codegen.passes), *sketches(double_buffers), *sketches(unroll_hints),

@@ -29,9 +29,9 @@ def test_items_of_a_group(extents: list[int], most: int) -> None:
 def test_neighbouring_items_touch_neighbouring_words(text: str, first: int) -> None:
     program = build(text, {"X": (40, 40)})
     (group,) = partition(program, "smart")
-    rows, lanes = strategy.mapping(program, group, GENERIC_GPU, vectors=False)
-    assert (rows[0][0], lanes) == (first, 1)
-    assert len(rows) <= 3
+    found = strategy.mapping(program, group, GENERIC_GPU, vectors=False)
+    assert (found.axes[0][0], found.vector, found.each) == (first, 1, 1)
+    assert len(found.axes) <= 3
 
 
 def test_statements_that_are_cut_are_one_launch() -> None:
