@@ -223,11 +223,16 @@ def _read(group: Group, given: Items, machine: Machine) -> Mapping:
 
 
 def items(extents: abc.Sequence[int], machine: Machine) -> list[int]:
-    """Work-items of a group along each of up to three mapped loops, fastest axis first."""
+    """Work-items of a group along each of up to three mapped loops, fastest axis first. Where one has few iterations others
+    have more items, the next ones first: a warp that is not full is as long under way as one that is."""
+    most = max(1, machine.max_work_group or 256)
     found = [min(size, _power_of_two(n)) for n, size in zip(extents, BLOCKS[len(extents)], strict=True)]
-    while prod(found) > max(1, machine.max_work_group or 256):
+    while prod(found) > most:
         widest = found.index(max(found))
         found[widest] //= 2
+    for axis, n in enumerate(extents):
+        while 2 * found[axis] <= _power_of_two(n) and 2 * prod(found) <= min(most, prod(BLOCKS[1])):
+            found[axis] *= 2
     return found
 
 
