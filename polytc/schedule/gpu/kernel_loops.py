@@ -11,6 +11,7 @@ the items of a group can do what there is to do at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import ceil, prod
 
 from polytc.machine import Estimate, Machine
@@ -104,6 +105,34 @@ def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: 
     inside = _Group(scene, tuple(axes)).of(tree, fixed, around, f"{name}.in")
     rows = tuple((scene.statements[s].name, "0") for s in bands.statements(tree))
     return Plan(Band(name, (Member(rows, kinds.group(0), coincident=True),), inside.nest), inside.time, tuple(axes))
+
+
+def in_groups(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Plan | None:
+    """A band all of whose loops carry nothing: a work-group an iteration, whose items divide what is inside and meet at
+    barriers. None where the band has more loops than a grid, or inside has nothing to divide. See `plan`."""
+    extents = _widest(scene, band.child)
+    if len(band.loops) > len(kinds.AXES) or not extents:
+        return None
+    axes = gpu.items(extents[:2], scene.machine)
+    inner = {s: (*fixed[s], *(loop.row(s) for loop in band.loops)) for s in bands.statements(band)}
+    count = prod(tile_sizes.extent(scene, loop) for loop in band.loops)
+    inside = _Group(scene, tuple(axes)).of(band.child, inner, around * count, f"{name}.in")
+    groups = tuple(member(scene, loop, kinds.group(axis)) for axis, loop in enumerate(reversed(band.loops)))[::-1]
+    at_once = scene.machine.cores * max(1, scene.machine.costs.launches.items // prod(axes))
+    return Plan(Band(name, groups, inside.nest), ceil(count / at_once) * inside.time, tuple(axes))
+
+
+def _widest(scene: Scene, tree: Tree) -> list[int]:
+    """The iterations of the loops that items may divide, the largest in the tree along each axis, the fastest first."""
+    match tree:
+        case Leaf() | bands.Cut():
+            return []
+        case Sequence():
+            found = [_widest(scene, x) for x in tree.children]
+            return [max(n) for n in zip_longest(*found, fillvalue=1)]
+        case bands.PermutableBand():
+            free = [loop for loop in parallel_prefix_loops(tree)[0] if loop.coincident]
+            return [tile_sizes.extent(scene, loop) for loop in reversed(free)] or _widest(scene, tree.child)
 
 
 def _most(tree: Tree) -> int:

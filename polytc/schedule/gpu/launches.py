@@ -27,7 +27,7 @@ from polytc.schedule.facts import bands, source_loops, work_groups
 from polytc.schedule.facts.bands import Tree
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.facts.scheduler_constraints import Question, question
-from polytc.schedule.gpu import kernel_loops, loads_in_flight, tile_wavefronts
+from polytc.schedule.gpu import batches, kernel_loops, loads_in_flight, tile_wavefronts
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling import point_loops, tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
@@ -168,7 +168,7 @@ class _Mapping:
         shape, most = " x ".join(map(str, group.items)), self.scene.machine.max_work_group or 256
         how = f"{', '.join(bands.statements(band))} in one group of {shape} items by turns (a group has {most} at most)"
         alone = Planned(group.nest, Estimate(launches=self.scene.machine.costs.launches.launch) + group.time, True, (how,))
-        return min((host, alone), key=lambda p: p.time.seconds)
+        return min((host, alone, *self.groups(band, fixed, around, name)), key=lambda p: p.time.seconds)
 
     def tiles(self, tree: Tree, name: str) -> Planned | None:
         """The tree in wavefronts of tiles, if it is a band that carries dependences in all of several loops."""
@@ -181,6 +181,7 @@ class _Mapping:
         whole, child = self.grid(band, fixed, around, name), band.child
         if not all(loop.coincident for loop in band.loops):
             return whole
+        whole = min((whole, *self.groups(band, fixed, around, name)), key=lambda p: p.time.seconds)
         if isinstance(child, nest.Sequence):
             other: Tree = nest.Sequence(tuple(_under(band.loops, x) for x in child.children))
         elif isinstance(child, bands.PermutableBand) and not any(map(_is_free, child.loops)) and _has_free(child.child):
@@ -212,6 +213,18 @@ class _Mapping:
         busy = min(prod(extents), self.scene.machine.costs.launches.items * self.scene.machine.cores)
         count = sum(self.scene.statements[s].points for s in bands.statements(band))
         return Planned(made, self.time(max(1.0, count / around / busy)), True)
+
+    def groups(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> tuple[Planned, ...]:
+        """One launch with a group for each member of a batch, whose items divide what there is to do at each step of it."""
+        if self.open or bands.has_cut(band) or isinstance(band.child, nest.Leaf):
+            return ()
+        batch = batches.outermost(self.scene, band, fixed)
+        found = kernel_loops.in_groups(self.scene, batch, fixed, around, name) if batch is not None else None
+        if found is None:
+            return ()
+        shape = " x ".join(map(str, found.items))
+        how = f"{', '.join(bands.statements(band))} in a group of {shape} items for each iteration of what carries nothing"
+        return (Planned(found.nest, Estimate(launches=self.scene.machine.costs.launches.launch) + found.time, True, (how,)),)
 
     def elements(self, inside: Tree, extent: int, around: float) -> int:
         """Iterations of a loop that an item does of a statement that neither reads nor adds to what it writes."""
