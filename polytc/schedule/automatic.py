@@ -17,7 +17,7 @@ from polytc.schedule.cpu import strategy as cpu
 from polytc.schedule.decisions import KINDS, Decisions
 from polytc.schedule.facts import work_groups
 from polytc.schedule.fusion import policies
-from polytc.schedule.gpu import launches
+from polytc.schedule.gpu import chains, launches
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
@@ -91,7 +91,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
             plan, notes = _of_loops(scop, deps, machine, policy, made)
         else:
             if machine.kind == "gpu":
-                plan, notes = gpu.plan(scop.program, machine, policy, made=made)
+                plan, notes = chains.plan(scop, deps, machine, made) if policy is None else gpu.plan(
+                    scop.program, machine, policy, made=made)
             else:
                 fixed = sizes.numeric(scop.program)
                 shared = policies.decide(fixed, machine, policy, made)

@@ -118,9 +118,20 @@ class LoopMapped:
     by: str
 
 
+@dataclass(frozen=True)
+class Chained:
+    """How statements over a batch run, the first of which it is named after: by 'group', one launch with a work-group a member,
+    or 'launches', one after another."""
+
+    statement: str
+    by: str
+
+
 KINDS: dict[str, type[Any]] = {"fusion": Fused, "group": SharedBy, "outer": Outer, "tile": Tiled, "threads": Threaded,
-                               "band": BandTiled, "loop": LoopMapped, "items": Items}
+                               "band": BandTiled, "loop": LoopMapped, "chain": Chained, "items": Items}
 """Step -> type of its choices."""
+
+
 class Misfit(Exception):
     """A choice that somebody else made does not fit; the text says why."""
 

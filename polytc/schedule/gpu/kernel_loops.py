@@ -17,7 +17,8 @@ from math import ceil, prod
 from polytc.machine import Estimate, Machine
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import kinds
-from polytc.program.affine import Linear
+from polytc.program import program as pr
+from polytc.program.affine import Affine, Linear, add
 from polytc.schedule.cost.footprints import row_ends
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.bands import LinearLoop, Tree
@@ -40,10 +41,11 @@ class Plan:
     items: tuple[int, ...] = ()
 
 
-def phase_time(machine: Machine, instances: float) -> Estimate:
-    """Of so many instances one after another for all items of a group, and of the barrier behind them."""
+def phase_time(machine: Machine, instances: float, near: bool = False) -> Estimate:
+    """Of so many instances one after another for all items of a group, and of the barrier behind them. near: what they touch
+    lies in local memory."""
     costs = machine.costs.launches
-    return Estimate(arithmetic=costs.group_step * instances, barriers=costs.barrier)
+    return Estimate(arithmetic=(costs.local_step if near else costs.group_step) * instances, barriers=costs.barrier)
 
 
 def member(scene: Scene, loop: LinearLoop, kind: str = "sequential", divisor: int = 1, modulus: int = 0) -> Member:
@@ -107,19 +109,41 @@ def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: 
     return Plan(Band(name, (Member(rows, kinds.group(0), coincident=True),), inside.nest), inside.time, tuple(axes))
 
 
-def in_groups(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Plan | None:
+def in_groups(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str,
+              local: frozenset[str] = frozenset()) -> Plan | None:
     """A band all of whose loops carry nothing: a work-group an iteration, whose items divide what is inside and meet at
-    barriers. None where the band has more loops than a grid, or inside has nothing to divide. See `plan`."""
+    barriers. None where the band has more loops than a grid, or inside has nothing to divide. local: tensors that come to lie
+    in local memory. See `plan`."""
     extents = _widest(scene, band.child)
     if len(band.loops) > len(kinds.AXES) or not extents:
         return None
-    axes = gpu.items(extents[:2], scene.machine)
+    boxes = not any(scene.statements[s].where for s in bands.statements(band))
+    axes = gpu.items([_most_instances(scene, band.child)] if boxes else extents[:2], scene.machine)
     inner = {s: (*fixed[s], *(loop.row(s) for loop in band.loops)) for s in bands.statements(band)}
     count = prod(tile_sizes.extent(scene, loop) for loop in band.loops)
-    inside = _Group(scene, tuple(axes)).of(band.child, inner, around * count, f"{name}.in")
+    inside = _Group(scene, tuple(axes), local).of(band.child, inner, around * count, f"{name}.in")
     groups = tuple(member(scene, loop, kinds.group(axis)) for axis, loop in enumerate(reversed(band.loops)))[::-1]
     at_once = scene.machine.cores * max(1, scene.machine.costs.launches.items // prod(axes))
     return Plan(Band(name, groups, inside.nest), ceil(count / at_once) * inside.time, tuple(axes))
+
+
+def _most_instances(scene: Scene, tree: Tree) -> int:
+    """Iterations at once of the loops that items may divide, at most."""
+    match tree:
+        case Leaf() | bands.Cut():
+            return 1
+        case Sequence():
+            return max(_most_instances(scene, x) for x in tree.children)
+        case bands.PermutableBand():
+            free = _largest(scene, [loop for loop in parallel_prefix_loops(tree)[0] if loop.coincident])
+            return prod(tile_sizes.extent(scene, loop) for loop in free) if free else _most_instances(scene, tree.child)
+
+
+def _largest(scene: Scene, loops: list[LinearLoop]) -> list[LinearLoop]:
+    """The two longest of several loops, in their order: those that items divide, numbered through. Of three numbers' digits isl
+    makes no good text."""
+    kept = sorted(range(len(loops)), key=lambda n: -tile_sizes.extent(scene, loops[n]))[:2]
+    return [loops[n] for n in sorted(kept)]
 
 
 def _widest(scene: Scene, tree: Tree) -> list[int]:
@@ -149,10 +173,11 @@ def _most(tree: Tree) -> int:
 
 @dataclass(frozen=True)
 class _Group:
-    """axes: items along them."""
+    """axes: items along them, one for all loops together or two; local: tensors in local memory."""
 
     scene: Scene
     axes: tuple[int, ...]
+    local: frozenset[str] = frozenset()
 
     def of(self, tree: Tree, fixed: dict[str, Rows], around: float, name: str) -> Plan:
         """See `plan`."""
@@ -182,15 +207,18 @@ class _Group:
     def phase(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Plan:
         """A band whose loops that carry nothing the items divide among themselves, in rounds between which nobody waits."""
         loops, child = parallel_prefix_loops(band)
-        free = contiguous_first(self.scene, [loop for loop in loops if loop.coincident], fixed)[:len(self.axes)]
-        rest = tuple(loop for loop in loops if loop not in free)
+        free = contiguous_first(self.scene, [loop for loop in loops if loop.coincident], fixed)
+        free = _largest(self.scene, free) if len(self.axes) == 1 else free[:len(self.axes)]
+        numbered = tuple(free) if len(self.axes) == 1 < len(free) else ()     # the fastest first: digits from the last one on
+        rest = (*numbered, *(loop for loop in loops if loop not in free))
         total = prod(self.axes)
         rounds: list[Member] = []
         threads: list[Member] = []
-        if len(free) == 1:
-            rounds.append(member(self.scene, free[0], "parallel", total))
+        if len(free) == 1 or len(self.axes) == 1:
+            whole = _numbered(self.scene, free)
+            rounds.append(member(self.scene, whole, "parallel", total))
             for axis, size in enumerate(self.axes):
-                threads.append(member(self.scene, free[0], kinds.item(axis), prod(self.axes[:axis]), size))
+                threads.append(member(self.scene, whole, kinds.item(axis), prod(self.axes[:axis]), size))
         else:
             for axis, (loop, size) in enumerate(zip(free, self.axes, strict=True)):
                 rounds.append(member(self.scene, loop, "parallel", size))
@@ -202,4 +230,22 @@ class _Group:
         made = Band(name, tuple(reversed(rounds)), items, whole=True)
         points = sum(self.scene.statements[s].points for s in bands.statements(band))
         busy = min(total, prod(tile_sizes.extent(self.scene, loop) for loop in free))
-        return Plan(made, phase_time(self.scene.machine, ceil(max(1.0, points / around / busy))))
+        return Plan(made, phase_time(self.scene.machine, ceil(max(1.0, points / around / busy)), self.near(band)))
+
+    def near(self, band: bands.PermutableBand) -> bool:
+        """Does all that the statements of a band touch lie in local memory?"""
+        return all({s.target, *(r.tensor for r in pr.reads(s))} <= self.local
+                   for s in map(self.scene.statements.__getitem__, bands.statements(band)))
+
+
+def _numbered(scene: Scene, loops: list[LinearLoop]) -> LinearLoop:
+    """One loop over the iterations of several, numbered through, the first the fastest; of one, that loop."""
+    if len(loops) == 1:
+        return loops[0]
+    rows: dict[str, Linear] = {s: Affine(0, ()) for s, _ in loops[0].rows}
+    stride = 1
+    for loop in loops:
+        first = min(row_ends(scene.statements[s], r)[0] for s, r in loop.rows)
+        rows = {s: add(rows[s], replace(r, constant=r.constant - first), stride) for s, r in loop.rows}
+        stride *= tile_sizes.extent(scene, loop)
+    return LinearLoop(tuple(sorted(rows.items())), True)

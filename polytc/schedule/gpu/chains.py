@@ -1,0 +1,123 @@
+"""Statements one after another over a batch, in one launch: a work-group a member, which keeps what it hands on to itself.
+
+    A[b,i] = X[b,i] - X[b,31-i];  C[b,i] = A[b,i] - A[b,31-i];  D[b,i] = C[b,i] * C[b,31-i]     with X[9000,32] on gpu
+    ->  block0 b { thread0 i % 32 { A[b,i] = X[b,i] - X[b,31 - i] };  ... }
+
+Where each statement reads other elements than its own item made of the one before, such as the stages of a Fourier transform,
+each would be a launch over all members, and the temporaries would go through memory in between. In a group the items meet at
+barriers, and the temporaries of its member are in local memory. (Govindaraju et al., High Performance Discrete Fourier
+Transforms on Graphics Processors, SC 2008, for the stages of a transform.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from polytc.machine import Estimate, Machine
+from polytc.poly import isl, nest
+from polytc.poly.dependences import Dependences
+from polytc.poly.nest import Nest
+from polytc.poly.scop import Scop
+from polytc.program import program as pr
+from polytc.schedule.decisions import Chained, Decisions, Misfit
+from polytc.schedule.facts import source_loops
+from polytc.schedule.facts.conflicts import Rows
+from polytc.schedule.facts.scheduler_constraints import question
+from polytc.schedule.facts.work_groups import is_cut
+from polytc.schedule.gpu import batches, kernel_loops
+from polytc.schedule.gpu import strategy as gpu
+from polytc.schedule.tiling import point_loops, tile_sizes
+from polytc.schedule.tiling.point_loops import Scene
+
+FEWEST, LONGEST = 3, 64
+"""Launches that a chain takes the place of at least, and its statements at most: whether they are one is a question for isl."""
+GROUP, LAUNCHES = "group", "launches"
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """nest: of one launch; items: of a group; time, apart: of that launch, and of launches one after another."""
+
+    nest: Nest
+    items: int
+    time: Estimate
+    apart: Estimate
+
+
+def plan(scop: Scop, deps: Dependences, machine: Machine, made: Decisions) -> tuple[Nest, list[str]]:
+    """The nest of a program without `for` loops, and what was decided, in lines. made: where decisions are noted, and given
+    ones found."""
+    found = _chain(scop, deps, machine)
+    if found is None:
+        return gpu.plan(scop.program, machine, made=made)
+    first = scop.program.statements[0].name
+
+    def read(given: Chained) -> str:
+        if given.by not in (GROUP, LAUNCHES):
+            raise Misfit(f"statements of a chain run in a {GROUP} or in {LAUNCHES}")
+        return given.by
+    times = {GROUP: found.time, LAUNCHES: found.apart}
+    best = made.take("chain", first, lambda: min(times, key=lambda by: times[by].seconds), lambda by: Chained(first, by), read,
+                     options=lambda: sorted(((by, t.seconds) for by, t in times.items()), key=lambda x: x[1]))
+    told = f"estimated: a group of {found.items} items a member {found.time}; launches {found.apart}"
+    if best == GROUP:
+        return found.nest, [f"one launch, {told}"]
+    nest_, notes = gpu.plan(scop.program, machine, made=made)
+    return nest_, [*notes, told]
+
+
+def _chain(scop: Scop, deps: Dependences, machine: Machine) -> _Chain | None:
+    """The program in one launch; None if it is no chain over a batch."""
+    program = scop.program
+    statements = program.statements
+    if program.sizes or not FEWEST <= len(statements) <= LONGEST or any(is_cut(s) or s.bounds or s.atomic for s in statements):
+        return None
+    if not set.intersection(*({r.ends for r in s.ranges} for s in statements)):
+        return None
+    apart, _ = gpu.plan(program, machine)
+    kernels = apart.children if isinstance(apart, nest.Sequence) else (apart,)
+    if len(kernels) < FEWEST:
+        return None
+    try:
+        asked = question(scop, deps, statements)
+    except isl.QuotaExceeded:
+        return None
+    scene = Scene(program, point_loops.names(statements), asked.conflicts, machine)
+    around: dict[str, Rows] = dict.fromkeys(asked.conflicts.indices, ())
+    batch = batches.outermost(scene, source_loops.tree(asked.conflicts, statements), around)
+    if batch is None:
+        return None
+    local = _local(program, machine, prod(tile_sizes.extent(scene, loop) for loop in batch.loops))
+    found = kernel_loops.in_groups(scene, batch, around, 1.0, "G0", local)
+    if found is None:
+        return None
+    moved = _moved(program, machine, statements, local)
+    launch = Estimate(launches=machine.costs.launches.launch)
+    together = launch + max(found.time, Estimate(memory=moved), key=lambda t: t.seconds)
+    return _Chain(found.nest, prod(found.items), together, sum((_launch(scene, k) for k in kernels), Estimate()))
+
+
+def _local(program: pr.Program, machine: Machine, members: int) -> frozenset[str]:
+    """The temporaries, if the parts that are a member's have room in local memory together."""
+    own = program.temporaries
+    room = sum(program.tensor(t).size * program.tensor(t).dtype.bytes for t in own) / members
+    return frozenset(own) if machine.fast_local_memory and room <= machine.room_beside else frozenset()
+
+
+def _launch(scene: Scene, kernel: Nest) -> Estimate:
+    """Of one of the launches one after another: what waits for memory, or what it moves."""
+    machine, statements = scene.machine, tuple(scene.statements[s] for s in nest.statements(kernel))
+    costs = machine.costs.launches
+    waits = costs.step * max(ceil(s.points / (costs.items * machine.cores)) for s in statements)
+    return Estimate(launches=costs.launch) + max(Estimate(arithmetic=waits), Estimate(
+        memory=_moved(scene.program, machine, statements, frozenset())), key=lambda t: t.seconds)
+
+
+def _moved(program: pr.Program, machine: Machine, statements: tuple[pr.Statement, ...], local: frozenset[str]) -> float:
+    """Seconds of what statements move from and to memory, each tensor once a statement."""
+    found = 0
+    for s in statements:
+        touched = {s.target, *(r.tensor for r in pr.reads(s))} - local
+        found += sum(min(t.size, s.points) * t.dtype.bytes for t in map(program.tensor, touched))
+    return found / (machine.costs.groups.memory * machine.cores)
