@@ -106,6 +106,7 @@ CONSTANTS = {
     "schedule/facts/own_reads.py": {"OPERATIONS": PROOF},
     "schedule/facts/occupancy.py": {"MAX_WORK_GROUP": SHAPE},
     "schedule/facts/strides.py": {"ROW": SHAPE},
+    "schedule/gpu/chains.py": {"FEWEST": SEARCH, "LONGEST": PROOF},
     "schedule/gpu/loads_in_flight.py": {"MOST": TEXT},
     "schedule/facts/scheduler_constraints.py": {"POSING": PROOF},
     "schedule/fusion/outer_fusion.py": {"NARROW": MARGIN, "FEWEST": SEARCH, "LARGEST": SEARCH},

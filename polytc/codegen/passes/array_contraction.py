@@ -100,8 +100,9 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
     mapped = [x for x in traverse.walk_stmt(k.body) if isinstance(x, loops.For) and x.kind in ("block", "thread")]
     groups = {x.var for x in mapped if x.kind == "block"}
     axes = frozenset(x.var for x in mapped if x.kind == "thread")
-    taken = {b.name for b in k.args} | {x.buffer.name for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc)}
-    room = machine.local_bytes or float("inf")
+    own = [x.buffer for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc)]
+    taken = {b.name for b in (*k.args, *own)}
+    room = (machine.local_bytes or float("inf")) - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
     result: dict[str, _Slice] = {}
     for b in buffers:
         name = b.name if work_items.has_phases(k) else fresh(f"{b.name}_slice", taken)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from polytc.machine import Estimate, Machine
-from polytc.poly import isl, nest
+from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
@@ -23,6 +23,7 @@ from polytc.program import program as pr
 from polytc.schedule.decisions import Chained, Decisions, Misfit
 from polytc.schedule.facts import source_loops
 from polytc.schedule.facts.conflicts import Rows
+from polytc.schedule.facts.fusion_groups import Group
 from polytc.schedule.facts.scheduler_constraints import question
 from polytc.schedule.facts.work_groups import is_cut
 from polytc.schedule.gpu import batches, kernel_loops
@@ -31,7 +32,7 @@ from polytc.schedule.tiling import point_loops, tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
 
 FEWEST, LONGEST = 3, 64
-"""Launches that a chain takes the place of at least, and its statements at most: whether they are one is a question for isl."""
+"""Statements of a chain at least and at most: whether they are one is a question for isl."""
 GROUP, LAUNCHES = "group", "launches"
 
 
@@ -63,8 +64,8 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, made: Decisions) -> tu
     told = f"estimated: a group of {found.items} items a member {found.time}; launches {found.apart}"
     if best == GROUP:
         return found.nest, [f"one launch, {told}"]
-    nest_, notes = gpu.plan(scop.program, machine, made=made)
-    return nest_, [*notes, told]
+    nest, notes = gpu.plan(scop.program, machine, made=made)
+    return nest, [*notes, told]
 
 
 def _chain(scop: Scop, deps: Dependences, machine: Machine) -> _Chain | None:
@@ -75,9 +76,8 @@ def _chain(scop: Scop, deps: Dependences, machine: Machine) -> _Chain | None:
         return None
     if not set.intersection(*({r.ends for r in s.ranges} for s in statements)):
         return None
-    apart, _ = gpu.plan(program, machine)
-    kernels = apart.children if isinstance(apart, nest.Sequence) else (apart,)
-    if len(kernels) < FEWEST:
+    groups, _ = gpu.together(program, program, statements, machine, None, Decisions())
+    if len(groups) < FEWEST and not any(len(g.statements) >= FEWEST and g.inner(0) for g in groups):
         return None
     try:
         asked = question(scop, deps, statements)
@@ -95,7 +95,7 @@ def _chain(scop: Scop, deps: Dependences, machine: Machine) -> _Chain | None:
     moved = _moved(program, machine, statements, local)
     launch = Estimate(launches=machine.costs.launches.launch)
     together = launch + max(found.time, Estimate(memory=moved), key=lambda t: t.seconds)
-    return _Chain(found.nest, prod(found.items), together, sum((_launch(scene, k) for k in kernels), Estimate()))
+    return _Chain(found.nest, prod(found.items), together, sum((_launch(program, machine, g) for g in groups), Estimate()))
 
 
 def _local(program: pr.Program, machine: Machine, members: int) -> frozenset[str]:
@@ -105,13 +105,13 @@ def _local(program: pr.Program, machine: Machine, members: int) -> frozenset[str
     return frozenset(own) if machine.fast_local_memory and room <= machine.room_beside else frozenset()
 
 
-def _launch(scene: Scene, kernel: Nest) -> Estimate:
-    """Of one of the launches one after another: what waits for memory, or what it moves."""
-    machine, statements = scene.machine, tuple(scene.statements[s] for s in nest.statements(kernel))
+def _launch(program: pr.Program, machine: Machine, group: Group) -> Estimate:
+    """Of one of the launches one after another: what its items wait for, or what it moves."""
     costs = machine.costs.launches
-    waits = costs.step * max(ceil(s.points / (costs.items * machine.cores)) for s in statements)
-    return Estimate(launches=costs.launch) + max(Estimate(arithmetic=waits), Estimate(
-        memory=_moved(scene.program, machine, statements, frozenset())), key=lambda t: t.seconds)
+    busy = min(prod(group.extents), costs.items * machine.cores)
+    waits = costs.step * sum(ceil(s.points / busy) for s in group.statements)
+    moved = _moved(program, machine, group.statements, frozenset())
+    return Estimate(launches=costs.launch) + max(Estimate(arithmetic=waits), Estimate(memory=moved), key=lambda t: t.seconds)
 
 
 def _moved(program: pr.Program, machine: Machine, statements: tuple[pr.Statement, ...], local: frozenset[str]) -> float:

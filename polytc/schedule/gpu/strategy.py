@@ -51,12 +51,19 @@ def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, ve
         if is_cut(statements[0]):
             parts.append(nest_of_ranges(statements, f"{prefix}K{len(parts)}"))
             continue
-        shared = policies.decide(replace(typical, statements=statements), machine, policy, made)
-        notes += [str(shared)] if len(statements) > 1 else []
-        groups = [g for x in shared.groups for g in (_fed(typical, x, machine) if shared.times and policy is None else (x,))]
-        whole = [part for g in groups for part in _alike(program, typical, g)]
-        parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors, made) for n, g in enumerate(whole)]
+        groups, note = together(program, typical, statements, machine, policy, made)
+        notes += [note] if len(statements) > 1 else []
+        parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors, made) for n, g in enumerate(groups)]
     return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
+
+
+def together(program: pr.Program, typical: pr.Program, statements: tuple[pr.Statement, ...], machine: Machine,
+             policy: str | None, made: Decisions) -> tuple[list[Group], str]:
+    """The groups of statements, each of which becomes a kernel, and what was decided. typical: the program of typical sizes,
+    whose statements they are."""
+    shared = policies.decide(replace(typical, statements=statements), machine, policy, made)
+    groups = [g for x in shared.groups for g in (_fed(typical, x, machine) if shared.times and policy is None else (x,))]
+    return [part for g in groups for part in _alike(program, typical, g)], str(shared)
 
 
 def nest(program: pr.Program, machine: Machine) -> Nest:

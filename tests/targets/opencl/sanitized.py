@@ -70,6 +70,16 @@ STEPS = [("""def heat(inout f32[N,M] A) -> (A) {
 """Programs that wait for themselves, as launches in loops of the host and as one group with barriers."""
 
 
+BATCHES = [("""def lu(inout f32[B,N,N] A) -> (A) {
+                   for k in 0:N-1 {
+                       A[b,i,k] = A[b,i,k] / 2 + A[b,k,k]          where i in k+1:N
+                       A[b,i,j] += A[b,i,k] - A[b,k,j] * 0.5       where i in k+1:N, j in k+1:N
+                   }
+               }""", {"A": (3, 19, 19)}),
+           ("A[b,i] = X[b,i] - X[b,36-i]; C[b,i] = A[b,i] - A[b,36-i]; D[b,i] = C[b,i] + C[b,36-i]; E[b,i] = D[b,i]*D[b,36-i]",
+            {"X": (9, 37)})]
+
+
 def steps(target: OpenCLTarget) -> None:
     """The programs of STEPS in both ways, with small groups, so that there are several."""
     target = replace(target, machine=replace(target.machine, max_work_group=16))
@@ -98,6 +108,22 @@ def blocked() -> None:
         np.testing.assert_allclose(*oracle(**given, found=arrays[program.outputs[0]]), rtol=1e-9, atol=1e-9)
 
 
+def batches() -> None:
+    """A group for each member of a batch, in a loop and in a row of statements."""
+    machine = GENERIC_GPU.costing({"launches.launch": 1.0e-3, "launches.step": 1.0e-2})
+    for text, shapes in BATCHES:
+        program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
+        source = compiler.lower_program(program, OpenCLTarget(machine)).source
+        assert "barrier(" in source.text
+        assert all(x.global_size[0] // x.local_size[0] in (3, 9) for x in source.launches)
+        given = {n: np.random.default_rng(1).integers(1, 5, s).astype(np.float32) for n, s in shapes.items()}
+        expected = evaluate(program, {n: a.copy() for n, a in given.items()})
+        given |= {n: np.zeros_like(e) for n, e in expected.items() if n not in given}
+        OpenCLTarget().load(OpenCLTarget().build(source)).run([given[n] for n in program.arrays])
+        for n, array in expected.items():
+            np.testing.assert_allclose(given[n], array, rtol=1e-5)
+
+
 def main(broken: bool) -> None:
     """Compare each module with numpy; what oclgrind finds goes to its log."""
     drivers.one_thread()
@@ -124,6 +150,7 @@ def main(broken: bool) -> None:
     if not broken:
         steps(target)
         blocked()
+        batches()
     for text, shapes in OPEN if not broken else ():
         _open(text, shapes, {"M": 37, "K": 21, "N": 29})
     beyond = L.Buffer("x", F32, (4,))
