@@ -145,9 +145,11 @@ def measure(who: str, name: str, model: Path | None, cores: int, repeat: int) ->
     """The run with the median total of several, each in a process of its own; {} where the contender is not here."""
     command = [sys.executable, __file__, "--here", who, name, *(("--model", str(model)) if model else ())]
     own = sorted(os.sched_getaffinity(0))[:cores]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as users start it: modules are compiled
+    environment |= {"POLYTC_CACHE": "0", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
     runs = []
     for _ in range(repeat):
-        done = subprocess.run(command, env={**os.environ, "POLYTC_CACHE": "0", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
+        done = subprocess.run(command, env=environment,
                               capture_output=True, text=True, preexec_fn=lambda: os.sched_setaffinity(0, own))
         if done.returncode and who == "polytc":
             raise SystemExit(done.stderr)
