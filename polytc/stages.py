@@ -131,10 +131,6 @@ def explain(text: str, target: str | Target = "cpu", *, threads: int | None = No
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
     which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page. For the options see
     `compile`."""
-    open_ = [n for n, s in (options.get("shapes") or {}).items() if any(isinstance(d, str) for d in s)]
-    if open_:
-        raise argument_error("E412", f"explain counts with numbers, and the shape of {open_[0]} has names",
-                             "give the sizes that you want to know about")
     lowered = lower(text, target, **options)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 

@@ -37,7 +37,7 @@ def export(language: Language, what: Annotated[str, typer.Argument(
                metavar="TEXT|FILE|MODEL.onnx", help="A program, a file with one, - for standard input, or a model.")],
            output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, made if it is not there.")],
            name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
-           shape: options.OpenShape = None, typical: options.Typical = None, dtype: options.DType = None,
+           shape: options.ImpliedShape = None, typical: options.Typical = None, dtype: options.DType = None,
            attr: options.Attr = None, scalar: options.Scalar = None,
            algebra: options.Algebra = None, fast: options.Fast = False, machine: Annotated[str | None, typer.Option(
                metavar="FILE|NAME", help="A record of a machine, or " + ", ".join(DEVICES) + ".")] = None) -> None:
@@ -47,7 +47,8 @@ def export(language: Language, what: Annotated[str, typer.Argument(
         refuse_for_models(None, None, None, None, typical=typical)
         made = _model(Path(what), target, name, options.shapes(shape), check_licence(algebra, fast))
     else:
-        made = _program(what, target, name, check_licence(algebra, fast), shapes=options.open_shapes(shape),
+        text = options.read_text(what)
+        made = _program(text, target, name, check_licence(algebra, fast), shapes=options.shapes_of(text, shape),
                         dtypes=options.pairs(dtype, "--dtype"),
                         attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"),
                         typical=options.values(typical, "--typical"))
@@ -80,8 +81,8 @@ def _target(language: Language, machine: str | None) -> Target:
     return registry.target(check_machine(language.value, machine))
 
 
-def _program(what: str, target: Target, name: str, licence: Licence, **arguments: Any) -> Bundle:
-    program = polytc.build(options.read_text(what), **arguments).licensed(licence)
+def _program(text: str, target: Target, name: str, licence: Licence, **arguments: Any) -> Bundle:
+    program = polytc.build(text, **arguments).licensed(licence)
     return bundle.of_program(program, target, name)
 
 

@@ -164,7 +164,8 @@ class For:
     passes.vectorize an 'unroll' loop stands for copies of its body (passes.unrolling), which a target writes; a 'rolled' one is
     sequential and is not to be unrolled; 'matrix' loops are sequential ones, too, around a product of tiles that a matrix unit
     may do at once (matrix_products); 'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the
-    fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and '' is no name."""
+    fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and '' is no name. copies: of the body
+    that an 'unroll' loop of a device is written out in; 0 is one for each iteration."""
 
     var: str
     lower: Expr
@@ -174,6 +175,7 @@ class For:
     kind: LoopKind = "sequential"
     axis: int = 0
     title: str = field(default="", compare=False)
+    copies: int = 0
 
 
 @frozen

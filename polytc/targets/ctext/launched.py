@@ -28,7 +28,7 @@ def prepared(module: loops.Module, machine: Machine, lanes: Sequence[int]) -> tu
     kernels = tuple(ndrange.prepare(work_items.drop_item_dimensions(work_group_coarsening.coarsen(k, machine))) for k in apart)
     if machine.kind != "gpu":
         return kernels
-    return tuple(unroll_hints.mark_short_loops(predicated_updates.predicate(k)) for k in kernels)
+    return tuple(unroll_hints.mark_short_loops(predicated_updates.predicate(k), machine) for k in kernels)
 
 
 def check_group(writer: GroupWriter, machine: Machine) -> None:

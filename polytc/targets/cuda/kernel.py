@@ -143,7 +143,8 @@ class KernelWriter(GroupWriter):
 
     def plain_loop(self, s: loops.For) -> None:
         if s.kind in ("unroll", "rolled"):
-            self.line("#pragma unroll" if s.kind == "unroll" else "#pragma unroll 1")
+            copies = f" {s.copies}" if s.copies else "" if s.kind == "unroll" else " 1"
+            self.line(f"#pragma unroll{copies}")
         self.loop(s)
 
 

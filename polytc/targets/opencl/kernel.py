@@ -52,7 +52,7 @@ class KernelWriter(GroupWriter):
     def plain_loop(self, s: loops.For) -> None:
         """With what asks for memory ahead, on CPUs."""
         if s.kind == "unroll":
-            self.line("#pragma unroll")
+            self.line(f"#pragma unroll{f' {s.copies}' if s.copies else ''}")
         elif s.kind == "rolled":
             self.line("#pragma unroll 1")
         around = self.enclosing
