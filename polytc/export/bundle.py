@@ -47,6 +47,8 @@ RESERVED = frozenset("""
     refused format
     argument about bytes measure shared written saturated weight_header are_weights check_buffer size_t FILE printf snprintf
     fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
+    kernel_text start event observer observed key key_begin mix identify compile load restored device given_values binary code
+    length lines memset clone
     stream sizes own dim3 code_of enqueue static_cast const_cast reinterpret_cast
 """.split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
