@@ -34,6 +34,7 @@ def library(folder: Path, name: str, *libraries: str) -> ctypes.CDLL:
     """NAME.c as a library. Skips where it cannot be built."""
     if "-lOpenCL" in libraries:
         exported.built(folder, name)
+        libraries = tuple(exported.opencl(exported.CC or "cc"))
     if exported.CC is None:
         pytest.skip("there is no C compiler")
     subprocess.run([exported.CC, *exported.STRICT, "-shared", "-fPIC", f"{name}.c", *libraries, "-lm", "-o", "host.so"],
