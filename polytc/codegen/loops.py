@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from polytc.codegen.buffers import Buffer as Buffer
 from polytc.codegen.buffers import Node as Node
 from polytc.codegen.buffers import Space as Space
+from polytc.program.intrinsics import Call as IntrinsicCall
 from polytc.program.node import frozen, node
 from polytc.program.scalars import BOOL, I64, DType
 
@@ -225,7 +226,8 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 @dataclass(frozen=True)
 class Kernel:
     """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
-    fast: see program.program. host: loops that the host runs around it (passes.host_loops), outermost first, without bodies."""
+    fast: see program.program. intrinsics: of statements (Store.origin), whose 'matrix' loops are a call of one. host: loops
+    that the host runs around it (passes.host_loops), outermost first, without bodies."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -234,6 +236,7 @@ class Kernel:
     precise: bool = False
     host: tuple[For, ...] = ()
     fast: bool = False
+    intrinsics: tuple[tuple[str, IntrinsicCall], ...] = ()
 
     def __str__(self) -> str:
         return format_kernel(self)

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from polytc import loading
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
 from polytc.graph.library import assembly
@@ -30,6 +31,7 @@ from polytc.program.program import Program
 from polytc.program.scalars import DType
 from polytc.program.sizes import Size
 from polytc.rewrite.index_checks import decides
+from polytc.schedule.user.recipe import Recipe
 from polytc.targets.c import language
 from polytc.targets.ctext.constants import MACROS
 from polytc.targets.cuda import types
@@ -126,12 +128,12 @@ class Bundle:
         return tuple(x for unit in self.units for x in unit.lowered.starving)
 
 
-def of_program(program: Program, target: Target, name: str = "") -> Bundle:
-    """The bundle of a program. name: of what is exported; the program's if not said. Raises ArgumentError E410 where
-    POLYTC_CHECK_INDICES asks for what no host does."""
+def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None) -> Bundle:
+    """The bundle of a program. name: of what is exported; the program's if not said; schedule: as `polytc.compile` takes it.
+    Raises ArgumentError E410 where POLYTC_CHECK_INDICES asks for what no host does."""
     if decides(program):
         check_unchecked("exported code")
-    lowered = lower_program(program, target)
+    lowered = lower_program(program, target, loading.request(schedule, target.machine))
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
     own_name = _named(name or program.name, target)
     named = _parameters([*program.arrays, *program.sizes], own_name, target)

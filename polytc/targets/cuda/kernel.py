@@ -19,6 +19,8 @@ from polytc.targets.cuda import language, matrix_functions, matrix_unit, memory,
 class KernelWriter(GroupWriter):
     """See ctext/work_groups.py."""
 
+    language = "cuda"
+
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, open_: tuple[str, ...] = (),
                  notes: Mapping[str, str] | None = None, matrix_units: bool = False) -> None:
         """matrix_units: whether there are such."""

@@ -17,6 +17,8 @@ from polytc.targets.opencl.memory import Memory
 class KernelWriter(GroupWriter):
     """See ctext/work_groups.py."""
 
+    language = "opencl"
+
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, machine: Machine, open_: tuple[str, ...] = (),
                  notes: Mapping[str, str] | None = None) -> None:
         kernel = joined_digits.joined(kernel)
