@@ -53,7 +53,7 @@ def explain(program: options.Source, target: options.Target = "cpu",
                            decisions=decisions.read_text(encoding="utf-8") if decisions is not None else None,
                            threads=threads, machine=machine, roofline=roofline)
     if html is None and device is not None:
-        print("\n".join([kernel_table.HEAD, *_used(found, device), *(f"warning: {x}" for x in found.starving)]))
+        print("\n".join([kernel_table.HEAD, *_used(found, device), *(f"warning: {x}" for x in found.warnings)]))
     elif html is None:
         print(found)
     else:

@@ -59,8 +59,8 @@ def export(language: Language, what: Annotated[str, typer.Argument(
     written = _written(language, made, target, output)
     for path in written:
         print(f"{path}  {path.stat().st_size:,} bytes")
-    for starving in made.starving:
-        print(f"warning: {starving}", file=sys.stderr)
+    for warning in (*made.starving, *made.too_large):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _written(language: Language, made: Bundle, target: Target, output: Path) -> list[Path]:

@@ -67,6 +67,7 @@ def _tree(r: Report, found: Found) -> str:
 
 def _grids(r: Report) -> str:
     starving = "".join(tag("div", "starves: " + _code(r, s), "why") for s in r.starving)
+    starving += "".join(tag("div", _code(r, x), "why") for x in r.too_large)
     kernels = tag("pre", plain("\n".join(r.kernels))) if r.kernels else ""
     return "".join(tag("div", plain(str(g)), "extent") for g in r.grids) + starving + kernels
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from polytc.codegen.passes.array_contraction import TooLarge, too_large
 from polytc.compiler import Lowered
 from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs
@@ -39,8 +40,9 @@ class Vectors:
 class Report:
     """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; grids: the
     launches of its kernels, for devices; apart: the pairs of statements that depend on each other; vectors: one entry a
-    statement; bound: the roofline, if it was measured; starving: the launches that leave
-    most of a GPU idle."""
+    statement; bound: the roofline, if it was measured, or a GPU's by its data sheet; starving: the launches that leave most of a
+    GPU idle; kernels: a table of what its kernels use and take there; sizes: typical values of open sizes, at which all is
+    counted; too_large: temporaries that local memory has no room for."""
 
     lowered: Lowered
     written: Costs
@@ -53,6 +55,7 @@ class Report:
     starving: tuple[Starving, ...] = ()
     kernels: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
+    too_large: tuple[TooLarge, ...] = ()
 
     @property
     def machine(self) -> Machine:
@@ -79,7 +82,7 @@ def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
     vectors = tuple(_vectors(program, name, tree) for name in loop_report.statements(tree))
     kernels = (kernel_table.HEAD, *kernel_table.of_machine(lowered.source, machine, lowered.rewritten.tensors)) if gpu else ()
     return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound,
-                  lowered.starving, kernels, tuple(sizes.items()))
+                  lowered.starving, kernels, tuple(sizes.items()), too_large(lowered.loops, machine) if gpu else ())
 
 
 def loops(found: Found) -> Iterator[tuple[ReportedLoop, ReportedBand]]:

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from polytc import loading
+from polytc.codegen.passes.array_contraction import TooLarge, too_large
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
 from polytc.graph.library import assembly
@@ -126,6 +127,12 @@ class Bundle:
     def starving(self) -> tuple[Starving, ...]:
         """The launches that leave most of a GPU idle although there is more to do at once."""
         return tuple(x for unit in self.units for x in unit.lowered.starving)
+
+    @property
+    def too_large(self) -> tuple[TooLarge, ...]:
+        """The temporaries of a GPU's kernels that local memory has no room for."""
+        made = [unit.lowered for unit in self.units]
+        return tuple(x for low in made if low.target.machine.kind == "gpu" for x in too_large(low.loops, low.target.machine))
 
 
 def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None) -> Bundle:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import polytc
@@ -61,3 +63,20 @@ def test_a_record_is_a_machine_already() -> None:
 def test_inputs_without_a_shape_have_open_sizes(command: tuple[str, ...]) -> None:
     name, *more = command
     assert "K" in good(name, MATMUL, *more)
+
+
+def test_tiles_without_room_in_local_memory_are_told() -> None:
+    """64 rows of 512 floats for a group are 128 KiB; the generic GPU has 32."""
+    shapes = {"A": (256, 512), "B": (512, 256)}
+    made = polytc.schedule(MATMUL, shapes).tile("C", i=64, j=64).tile("C", {"i.1": 4, "j.1": 4})
+    made = made.reorder("C", "i.1.0", "j.1.0", "i.1.1", "j.1.1")
+    made = made.bind("C", {"i.0": "grid.y", "j.0": "grid.x", "i.1.0": "block.y", "j.1.0": "block.x"})
+    found = polytc.explain(MATMUL, "opencl", shapes=shapes, schedule=made.cache("C", "A", at="j.0"))
+    (told,) = found.report.too_large
+    assert (told.buffer, told.bytes, told.room) == ("A_S1", 64 * 512 * 4, 32 << 10)
+    assert "A_S1 of k1 stays in global memory: what a group uses of it has 131,072 bytes, and 32,768 bytes" in str(found)
+    assert "A_S1 of k1 stays in global memory" in found.html
+    assert any("A_S1" in x for x in found.warnings)
+    large = polytc.explain(MATMUL, "opencl", shapes=shapes, schedule=made.cache("C", "A", at="j.0"),
+                           machine=replace(DEVICES["generic-gpu"], local_bytes=132 << 10))
+    assert large.report.too_large == ()
