@@ -40,8 +40,8 @@ class Vectors:
 class Report:
     """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; grids: the
     launches of its kernels, for devices; apart: the pairs of statements that depend on each other; vectors: one entry a
-    statement; bound: the roofline, if it was measured, or a GPU's by its data sheet; starving: the launches that leave most of a
-    GPU idle; kernels: a table of what its kernels use and take there; sizes: typical values of open sizes, at which all is
+    statement; bound: the roofline, if it was measured, or a GPU's by its data sheet; starving: the launches that leave most of
+    a GPU idle; kernels: a table of what its kernels use and take there; sizes: typical values of open sizes, at which all is
     counted; too_large: temporaries that local memory has no room for."""
 
     lowered: Lowered

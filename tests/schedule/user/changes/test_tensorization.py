@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc.codegen import loops, traverse
 from polytc.export import bundle, c_host
 from polytc.program.intrinsics import Intrinsic
 from polytc.schedule.user.changes import listed
@@ -223,3 +224,46 @@ def test_a_schedule_is_exported(tmp_path: Path) -> None:
     assert "+= dot8(" in (tmp_path / "dots.cl").read_text()
     a, b, expected = arrays(TEXT)
     np.testing.assert_array_equal(exported.in_python(tmp_path, "dots", [a, b])["C"], expected)
+
+
+DOT4 = polytc.intrinsic(
+    "dot4", "C += i32(A[k]) * i32(B[k])", {"A": (4,), "B": (4,)}, BYTES, alignment=4,
+    cuda="{C} = dot4((const int*){A}, (const int*){B}, {C});",
+    opencl="{C} = dot4(({A.space} const int*){A}, ({B.space} const int*){B}, {C});",
+    head={language: f"{begin}int dot4({space}const int *a, {space}const int *b, int c)\n{{\n"
+          f"    {space}const {byte} *p = ({space}const {byte} *)a;\n    {space}const {byte} *q = ({space}const {byte} *)b;\n"
+          "    for (int k = 0; k < 4; k++) c += p[k] * q[k];\n    return c;\n}\n"
+          for language, begin, space, byte in (("cuda", "__device__ inline ", "", "signed char"),
+                                               ("opencl", "static inline ", "__local ", "char"))})
+"""Words of four bytes, as __dp4a takes them."""
+
+
+def words_in_local_memory() -> Recipe:
+    made = recipe().tile("C", i=8, j=8, k=32).split("C", "k.1", 4).reorder("C", "k.1.0", "i.1", "j.1", "k.1.1")
+    made = made.reorder("C", "i.1", "j.1", "k.1.0")
+    made = made.bind("C", {"i.0": "grid.y", "j.0": "grid.x", "i.1": "block.y", "j.1": "block.x"}).accumulate("C")
+    made = made.cache("C", "A", at="k.0").bind("A_S1", {"i": "block.y", "k": "block.x"})
+    made = made.cache("C", "B", at="k.0").bind("B_S1", {"j": "block.y", "k": "block.x"})
+    return made.tensorize("C", "k.1.1", DOT4)
+
+
+def test_rows_in_local_memory_keep_the_alignment(targets: tuple[str, ...]) -> None:
+    """Rows are padded, by whole words."""
+    a, b, expected = arrays(TEXT)
+    for target in ("interp", *(["opencl"] if "opencl" in targets else [])):
+        np.testing.assert_array_equal(polytc.run(TEXT, a, b, target=target, schedule=words_in_local_memory()), expected, target)
+    if cuda_here.COMPILER is not None:
+        op = polytc.compile(TEXT, cuda_here.CompiledCuda(), schedule=words_in_local_memory())
+        np.testing.assert_array_equal(op(a, b), expected)
+    low = polytc.lower(TEXT, "cuda", shapes=SHAPES, dtypes=BYTES, schedule=words_in_local_memory())
+    rows = {s.buffer.shape[-1] for k in low.loops.kernels for s in traverse.walk_stmt(k.body)
+            if isinstance(s, loops.Alloc) and s.buffer.space == "local"}
+    assert rows == {32, 36}
+
+
+def test_rows_that_an_intrinsic_is_not_told_stay(targets: tuple[str, ...]) -> None:
+    whole = polytc.intrinsic("mm448", "C[i,j] += A[i,k] * B[k,j]", {"A": (4, 8), "B": (8, 4)},
+                             cuda=BODY.replace("{A.0}", "8").replace("{B.0}", "4"))
+    made = recipe(MATMUL, {"A": (16, 24), "B": (24, 32)}, {}).tile("C", i=4, j=4, k=8)
+    with pytest.raises(polytc.CompileError, match="those of dimension 0 of A are 24 elements apart"):
+        made.tensorize("C", "i.1", whole)
