@@ -18,7 +18,8 @@ from polytc.options import THREADS
 Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
 Source = Annotated[str, typer.Argument(metavar="FILE|TEXT|MODEL.onnx",
                                        help="A file of polytc text, the text, - for standard input, or an ONNX model.")]
-Target = Annotated[str, typer.Option(help="cpu, opencl, interp, evaluate, or one that is installed; emit prints c, too.")]
+Target = Annotated[str, typer.Option(help="cpu, opencl, cuda, interp, evaluate, or one that is installed; emit prints c, "
+                                     "too, and emit and explain take described devices, such as nvidia-sm90.")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input.")]
 OpenShape = Annotated[list[str] | None, typer.Option(
     "--shape", metavar="NAME=N,M,...", help="Extents of an input; a name is a size that stays open.")]

@@ -9,8 +9,9 @@
 
 so that the items' words lie in different banks of local memory, which serves a bank's words one after another (Ruetsch &
 Micikevicius, Optimizing Matrix Transpose in CUDA, 2009). Where vectors are loaded or stored, rows get a whole vector more, as
-these want their alignment; so do operands of declared intrinsics. Rows that a matrix unit reads have an odd number of its blocks.
-Guarantees: every access finds the element it found before; the local arrays of a kernel that gets longer rows fit local memory.
+these want their alignment; so do operands of declared intrinsics. Rows that a matrix unit reads have an odd number of its
+blocks. Guarantees: every access finds the element it found before; the local arrays of a kernel that gets longer rows fit
+local memory.
 """
 
 from __future__ import annotations
