@@ -145,7 +145,7 @@ def measure(who: str, name: str, model: Path | None, cores: int, repeat: int) ->
     """The run with the median total of several, each in a process of its own; {} where the contender is not here."""
     command = [sys.executable, __file__, "--here", who, name, *(("--model", str(model)) if model else ())]
     own = sorted(os.sched_getaffinity(0))[:cores]
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as users start it: modules are compiled
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # modules are compiled once
     environment |= {"POLYTC_CACHE": "0", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
     runs = []
     for _ in range(repeat):

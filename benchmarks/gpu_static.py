@@ -24,7 +24,7 @@ from polytc.export import bundle
 from polytc.graph import ahead
 from polytc.machine import DEVICES
 from polytc.targets.cuda.target import CudaTarget
-from polytc.targets.opencl import static
+from polytc.targets.opencl import kernel_table, static
 from polytc.targets.opencl.target import OpenCLTarget
 
 Check: TypeAlias = Callable[[Source], dict[str, static.Resources]]
@@ -110,6 +110,8 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 
+COMPILED = ("nvidia-sm90", "amd-gfx90a")
+"""Devices whose OpenCL C compilers are asked about."""
 CUDA = {"nvidia-sm80": "sm_80", "nvidia-sm90": "sm_90"}
 """Devices and their architectures."""
 
@@ -117,16 +119,16 @@ CUDA = {"nvidia-sm80": "sm_80", "nvidia-sm90": "sm_90"}
 def main(arguments: list[str]) -> None:
     """Print the table. arguments: see above."""
     models = [a for a in arguments if a != "--cuda"]
-    print(f"{'program':26}{'device':14}{static.HEAD}")
+    print(f"{'program':26}{'device':14}{kernel_table.HEAD}")
     for device, target, check in _cuda() if "--cuda" in arguments else _opencl():
         for name, source in _models(models, target) if models else _programs(target):
-            for line in static.table(source, device, check):
+            for line in kernel_table.table(source, device, check):
                 print(f"{name:26}{device:14}{line}", flush=True)
 
 
 def _opencl() -> Iterator[tuple[str, Target, Check | None]]:
     """Devices, what writes texts for them, and what tells the resources of these texts."""
-    for device in static.CHECKS:
+    for device in COMPILED:
         if not static.missing(device):
             yield device, OpenCLTarget(DEVICES[device]), None
 

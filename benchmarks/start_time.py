@@ -81,7 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=5)
     repeat = parser.parse_args().repeat
-    usual = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # modules are compiled from the second run on
+    usual = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # modules are compiled once
     cold = {**usual, "POLYTC_CACHE": "0"}
     with tempfile.TemporaryDirectory() as folder:
         kept = {**usual, "XDG_CACHE_HOME": folder}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
     from polytc.inference import InferenceSession
-    from polytc.stages import Recipe, alternatives, build, devices, explain, lower, schedule
+    from polytc.stages import Recipe, alternatives, build, devices, explain, intrinsic, lower, schedule
 
 __version__ = "0.1.0"
 
@@ -30,13 +30,14 @@ _HOME = {
                     "polytc.errors"),
     **dict.fromkeys(("Graph", "Model", "load_onnx"), "polytc.graph"),
     "InferenceSession": "polytc.inference",
-    **dict.fromkeys(("Recipe", "alternatives", "build", "devices", "explain", "lower"), "polytc.stages"),
+    **dict.fromkeys(("Recipe", "alternatives", "build", "devices", "explain", "intrinsic", "lower"), "polytc.stages"),
 }
 """Public name -> the module that defines it."""
 
 __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "InferenceSession", "Model", "ModelError",
            "Op", "PolytcError", "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "compiled",
-           "devices", "einsum", "evaluate", "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
+           "devices", "einsum", "evaluate", "explain", "intrinsic", "load_onnx", "lower", "run", "schedule", "tensordot",
+           "transpose"]
 
 
 _named = lazily(__name__, _HOME)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -34,6 +34,7 @@ from polytc.op import Op
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.poly.same_program import Presumed
+from polytc.program.intrinsics import Intrinsic
 from polytc.program.program import Program
 from polytc.program.sizes import Undecided
 from polytc.rewrite.pipeline import as_written
@@ -41,6 +42,7 @@ from polytc.rewrite.record import check as check_steps
 from polytc.rewrite.unwritten_elements import check_memory
 from polytc.runtime.arrays import argument_error
 from polytc.schedule.user import recipe
+from polytc.schedule.user.changes.tensorization import semantics
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
 from polytc.targets import registry
@@ -48,7 +50,7 @@ from polytc.targets.cuda import devices as cuda
 from polytc.targets.opencl.driver import conformance
 from polytc.targets.opencl.driver import devices as opencl
 
-__all__ = ["Recipe", "alternatives", "build", "devices", "explain", "lower", "schedule"]
+__all__ = ["Recipe", "alternatives", "build", "devices", "explain", "intrinsic", "lower", "schedule"]
 
 
 @with_options
@@ -124,6 +126,34 @@ def _machine(target: str | Target) -> Machine:
     return registry.here(check_target(target)).machine
 
 
+def intrinsic(name: str, text: str, shapes: Mapping[str, Sequence[int]], dtypes: DTypes | None = None, *, c: str = "",
+              opencl: str = "", cuda: str = "", head: Mapping[str, str] | None = None, alignment: int = 1) -> Intrinsic:
+    """What a piece of C does, for `schedule(...).tensorize`.
+
+        dot8 = polytc.intrinsic("dot8", "C += i32(A[k]) * i32(B[k])", {"A": (8,), "B": (8,)}, {"A": "i8", "B": "i8"},
+                                c="{C} = dot8({A}, {B}, {C});", head={"c": "static int dot8(...) {...}"})
+
+    text: the program, one update or assignment over a box, which is what targets without a text of their language run;
+    shapes, dtypes: of what it reads; f32 where nothing is said. c, opencl, cuda: the text in C99, OpenCL C, CUDA C (and HIP).
+    `{A}` is a pointer to the first element of an operand, of one without dimensions the element itself; `{A.0}` the elements
+    from one step of its first dimension to the next: an operand of which that does not occur lies there row by row.
+    `{A.space}` is what the type of a pointer to it begins with in OpenCL C. head: what the text needs before the kernels, by
+    language. alignment: bytes that operands in memory begin at a multiple of. Raises E711 for other programs, E410, and what
+    `build` raises.
+    """
+    code = {language: given for language, given in (("c", c), ("opencl", opencl), ("cuda", cuda)) if given}
+    if not name.isidentifier() or not code or set(head or {}) - set(code) or isinstance(alignment, bool) or not (
+            isinstance(alignment, int) and alignment in (1, 2, 4, 8, 16, 32, 64)):
+        raise argument_error("E410", "an intrinsic has a name, a text for some language, heads for these, and an alignment of "
+                             "1 to 64 bytes", "polytc.intrinsic('dot8', 'C += A[k]*B[k]', {'A': (8,), 'B': (8,)}, c='...')")
+    inputs = tuple(p.name for p in lang.signature(text).inputs)
+    types = check_dtypes(dtypes or {}, inputs)
+    made = Intrinsic(name, text, tuple(check_shapes(shapes, inputs).items()), tuple((n, str(t)) for n, t in types.items()),
+                     tuple(code.items()), tuple((head or {}).items()), alignment)
+    semantics(made)
+    return made
+
+
 @with_options
 def explain(text: str, target: str | Target = "cpu", *, threads: int | None = None, roofline: bool = True,
             **options: Unpack[LowerOptions]) -> Explanation:
@@ -131,10 +161,6 @@ def explain(text: str, target: str | Target = "cpu", *, threads: int | None = No
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
     which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page. For the options see
     `compile`."""
-    open_ = [n for n, s in (options.get("shapes") or {}).items() if any(isinstance(d, str) for d in s)]
-    if open_:
-        raise argument_error("E412", f"explain counts with numbers, and the shape of {open_[0]} has names",
-                             "give the sizes that you want to know about")
     lowered = lower(text, target, **options)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 

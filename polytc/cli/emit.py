@@ -43,8 +43,9 @@ def _named(stage: str) -> str:
 def emit(program: options.Source,
          stage: Annotated[str, typer.Option(callback=_named, metavar="NAME", help=STAGE_HELP)] = "source",
          target: options.Target = "cpu",
-         shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-         typical: options.Typical = None, algebra: options.Algebra = None, fast: options.Fast = False,
+         shape: options.ImpliedShape = None, dtype: options.DType = None, attr: options.Attr = None,
+         scalar: options.Scalar = None, typical: options.Typical = None,
+         algebra: options.Algebra = None, fast: options.Fast = False,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
          decisions: options.Decisions = None, machine: options.Machine = None,
          kernel: Kernel = None,
@@ -57,7 +58,8 @@ def emit(program: options.Source,
         _write(printed, output)
         return
     text = options.read_text(program)
-    arguments: dict[str, Any] = {"shapes": options.open_shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
+    target, machine = options.target_and_machine(target, machine)
+    arguments: dict[str, Any] = {"shapes": options.shapes_of(text, shape), "dtypes": options.pairs(dtype, "--dtype"),
                  "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar"),
                  "typical": options.values(typical, "--typical")}
     decided = decisions.read_text(encoding="utf-8") if decisions is not None else None

@@ -37,25 +37,30 @@ def export(language: Language, what: Annotated[str, typer.Argument(
                metavar="TEXT|FILE|MODEL.onnx", help="A program, a file with one, - for standard input, or a model.")],
            output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, made if it is not there.")],
            name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
-           shape: options.OpenShape = None, typical: options.Typical = None, dtype: options.DType = None,
+           shape: options.ImpliedShape = None, typical: options.Typical = None, dtype: options.DType = None,
            attr: options.Attr = None, scalar: options.Scalar = None,
-           algebra: options.Algebra = None, fast: options.Fast = False, machine: Annotated[str | None, typer.Option(
+           algebra: options.Algebra = None, fast: options.Fast = False,
+           schedule: Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False,
+                                                         help="What Recipe.save wrote.")] = None,
+           machine: Annotated[str | None, typer.Option(
                metavar="FILE|NAME", help="A record of a machine, or " + ", ".join(DEVICES) + ".")] = None) -> None:
     """Write kernels as readable source with host code. No device is needed."""
     target = _target(language, machine)
     if what.endswith(".onnx"):
-        refuse_for_models(None, None, None, None, typical=typical)
+        refuse_for_models(None, None, None, str(schedule) if schedule is not None else None, typical=typical)
         made = _model(Path(what), target, name, options.shapes(shape), check_licence(algebra, fast))
     else:
-        made = _program(what, target, name, check_licence(algebra, fast), shapes=options.open_shapes(shape),
+        text = options.read_text(what)
+        recipe = schedule.read_text(encoding="utf-8") if schedule is not None else None
+        made = _program(text, target, name, check_licence(algebra, fast), recipe, shapes=options.shapes_of(text, shape),
                         dtypes=options.pairs(dtype, "--dtype"),
                         attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"),
                         typical=options.values(typical, "--typical"))
     written = _written(language, made, target, output)
     for path in written:
         print(f"{path}  {path.stat().st_size:,} bytes")
-    for starving in made.starving:
-        print(f"warning: {starving}", file=sys.stderr)
+    for warning in (*made.starving, *made.too_large):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _written(language: Language, made: Bundle, target: Target, output: Path) -> list[Path]:
@@ -80,9 +85,9 @@ def _target(language: Language, machine: str | None) -> Target:
     return registry.target(check_machine(language.value, machine))
 
 
-def _program(what: str, target: Target, name: str, licence: Licence, **arguments: Any) -> Bundle:
-    program = polytc.build(options.read_text(what), **arguments).licensed(licence)
-    return bundle.of_program(program, target, name)
+def _program(text: str, target: Target, name: str, licence: Licence, schedule: str | None, **arguments: Any) -> Bundle:
+    program = polytc.build(text, **arguments).licensed(licence)
+    return bundle.of_program(program, target, name, schedule)
 
 
 def _model(path: Path, target: Target, name: str, shapes: dict[str, tuple[int, ...]], licence: Licence) -> Bundle:

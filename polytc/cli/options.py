@@ -11,15 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
+from polytc.lang import implied_shapes
+from polytc.machine import DEVICES
 from polytc.options import THREADS
 
 Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
 Source = Annotated[str, typer.Argument(metavar="FILE|TEXT|MODEL.onnx",
                                        help="A file of polytc text, the text, - for standard input, or an ONNX model.")]
-Target = Annotated[str, typer.Option(help="cpu, opencl, interp, evaluate, or one that is installed; emit prints c, too.")]
+Target = Annotated[str, typer.Option(help="cpu, opencl, cuda, interp, evaluate, or one that is installed; emit prints c, "
+                                     "too, and emit and explain take described devices, such as nvidia-sm90.")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input.")]
 OpenShape = Annotated[list[str] | None, typer.Option(
     "--shape", metavar="NAME=N,M,...", help="Extents of an input; a name is a size that stays open.")]
+ImpliedShape = Annotated[list[str] | None, typer.Option(
+    "--shape", metavar="NAME=N,M,...",
+    help="Extents of an input; a name is a size that stays open, as all are that are not said (i is I).")]
 Typical = Annotated[list[str] | None, typer.Option(
     "--typical", metavar="NAME=N", help="Number of an open size for which code should be fast.")]
 Size = Annotated[list[str] | None, typer.Option("--size", metavar="NAME=N", help="Number to run with for an open size.")]
@@ -76,6 +82,16 @@ def open_shapes(given: Sequence[str] | None) -> dict[str, tuple[int | str, ...]]
         extents = [(p,) if re.fullmatch(r"(?!x$)[A-Za-z_]\w*", p) else _extent(name, text, p) for p in _parts(text)]
         found[name] = tuple(e for part in extents for e in part)
     return found
+
+
+def shapes_of(text: str, given: Sequence[str] | None) -> dict[str, tuple[int | str, ...]]:
+    """The `--shape` options, and for inputs without one sizes that stay open, named after their indices."""
+    return implied_shapes(text, None, open_shapes(given))
+
+
+def target_and_machine(target: str, machine: str | None) -> tuple[str, str | None]:
+    """A described device stands for OpenCL C that is made for it."""
+    return ("opencl", target) if machine is None and target in DEVICES else (target, machine)
 
 
 def at(shapes: Mapping[str, tuple[int | str, ...]], given: Sequence[str] | None) -> dict[str, tuple[int, ...]]:

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from polytc.codegen.buffers import Buffer as Buffer
 from polytc.codegen.buffers import Node as Node
 from polytc.codegen.buffers import Space as Space
+from polytc.program.intrinsics import Call as IntrinsicCall
 from polytc.program.node import frozen, node
 from polytc.program.scalars import BOOL, I64, DType
 
@@ -164,7 +165,8 @@ class For:
     passes.vectorize an 'unroll' loop stands for copies of its body (passes.unrolling), which a target writes; a 'rolled' one is
     sequential and is not to be unrolled; 'matrix' loops are sequential ones, too, around a product of tiles that a matrix unit
     may do at once (matrix_products); 'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the
-    fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and '' is no name."""
+    fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and '' is no name. copies: of the body
+    that an 'unroll' loop of a device is written out in; 0 is one for each iteration."""
 
     var: str
     lower: Expr
@@ -174,6 +176,7 @@ class For:
     kind: LoopKind = "sequential"
     axis: int = 0
     title: str = field(default="", compare=False)
+    copies: int = 0
 
 
 @frozen
@@ -223,7 +226,8 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 @dataclass(frozen=True)
 class Kernel:
     """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
-    fast: see program.program. host: loops that the host runs around it (passes.host_loops), outermost first, without bodies."""
+    fast: see program.program. intrinsics: of statements (Store.origin), whose 'matrix' loops are a call of one. host: loops
+    that the host runs around it (passes.host_loops), outermost first, without bodies."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -232,6 +236,7 @@ class Kernel:
     precise: bool = False
     host: tuple[For, ...] = ()
     fast: bool = False
+    intrinsics: tuple[tuple[str, IntrinsicCall], ...] = ()
 
     def __str__(self) -> str:
         return format_kernel(self)

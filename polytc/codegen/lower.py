@@ -28,7 +28,9 @@ class Lowering:
     def module(self, bodies: tuple[loops.Stmt, ...]) -> loops.Module:
         """The module whose kernels have these bodies."""
         p = self.program
-        kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast) for n, body in enumerate(bodies))
+        marked = tuple((s.name, s.intrinsic) for s in p.statements if s.intrinsic is not None)
+        kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast, intrinsics=marked)
+                        for n, body in enumerate(bodies))
         return loops.Module(p.name, tuple(self.buffers[n] for n in p.arrays), p.outputs,
                             tuple(self.buffers[n] for n in p.temporaries), kernels, once=p.once)
 

@@ -1,4 +1,4 @@
-"""Queues, events, arrays and buffers of pyopencl."""
+"""Queues, events, arrays, buffers and shared virtual memory of pyopencl."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ from polytc.targets.opencl.driver import devices
 from polytc.targets.opencl.driver.session import Session
 from polytc.targets.opencl.executable import OpenCLExecutable
 from polytc.targets.opencl.target import OpenCLTarget
+
+
+@dataclass(frozen=True)
+class Place:
+    """Memory of the device. argument: what a kernel takes for it; whole: the buffer that it is a part of, 0 for shared virtual
+    memory; first: where it begins there, or its address; size: bytes."""
+
+    argument: Any
+    whole: int
+    first: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,10 @@ class OpenCLQueue:
             if not array.flags.c_contiguous:
                 raise argument_error("E402", f"{name} is not C-contiguous")
             return tuple(array.shape), dtype_of(name, np.dtype(array.dtype))
+        if (mapped := _shared(array)) is not None:
+            if not mapped.flags.c_contiguous:
+                raise argument_error("E402", f"{name} is not C-contiguous")
+            return tuple(mapped.shape), dtype_of(name, mapped.dtype)
         if isinstance(array, devices.pyopencl().MemoryObject):
             if declared is None:
                 raise argument_error("E402", f"{name} is a buffer, which has neither shape nor type",
@@ -50,24 +65,51 @@ class OpenCLQueue:
         raise argument_error("E402", f"{name} is a {type(array).__name__}, not an array or buffer of pyopencl",
                              "pyopencl.array.to_device(queue, array) makes one; calling the program takes numpy arrays")
 
-    def memory(self, name: str, array: Any, written: bool) -> Any:
-        """The buffer behind an array. Raises ArgumentError E402 where the array begins inside of it, or it lies elsewhere."""
-        if hasattr(array, "base_data"):
-            if array.offset:
-                raise argument_error("E402", f"{name} begins {array.offset} bytes into its buffer", f"pass {name}.copy()")
-            array = array.base_data
-        if array.context.int_ptr != self.queue.context.int_ptr:
+    def memory(self, name: str, array: Any, written: bool) -> Place:
+        """The memory behind an array; of a view that begins inside of its buffer, a buffer that begins there. Raises
+        ArgumentError E402 where it lies elsewhere or cannot begin there, E407 for a result in memory that may only be read."""
+        cl = devices.pyopencl()
+        if (mapped := _shared(array)) is not None:
+            if not mapped.flags.c_contiguous:
+                raise argument_error("E402", f"{name} is not C-contiguous")
+            argument = array if isinstance(array, cl.SVMPointer) else cl.SVM(array)
+            return Place(argument, 0, mapped.ctypes.data, mapped.nbytes)
+        given, offset = (array.base_data, array.offset) if hasattr(array, "base_data") else (array, 0)
+        if isinstance(given, cl.SVMPointer):
+            raise argument_error("E402", f"{name} is a pyopencl array in shared virtual memory",
+                                 f"pass cl.SVM of the numpy array, or {name}.get()")
+        if given.context.int_ptr != self.queue.context.int_ptr:
             raise argument_error("E402", f"{name} lies in another context than the queue's",
                                  "an array belongs to the context of the queue that made it")
-        return array
+        whole = given.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        flags = given.flags | (whole.flags if whole else 0)
+        if written and flags & cl.mem_flags.READ_ONLY:
+            raise argument_error("E407", f"{name} is written, and its buffer may only be read",
+                                 "make the buffer with cl.mem_flags.READ_WRITE")
+        if not written and flags & cl.mem_flags.WRITE_ONLY:
+            raise argument_error("E402", f"{name} is read, and its buffer may only be written",
+                                 "make the buffer with cl.mem_flags.READ_WRITE")
+        if offset:
+            given, whole = self._region(name, given, whole, offset, array.nbytes), given
+        size = array.nbytes if hasattr(array, "base_data") else given.size
+        return Place(given, (whole or given).int_ptr, given.get_info(cl.mem_info.OFFSET), size)
 
-    def share(self, one: Any, other: Any) -> bool:
-        """Are they the same buffer?"""
-        return bool(one == other)
+    def _region(self, name: str, buffer: Any, whole: Any, offset: int, size: int) -> Any:
+        """A part of a buffer. Raises ArgumentError E402 where the device has no buffer that begins there."""
+        step = self.queue.device.mem_base_addr_align // 8
+        if whole or offset % step:
+            raise argument_error("E402", f"{name} begins {offset} bytes into its buffer, which is no multiple of {step}"
+                                 if not whole else f"{name} is a view into a part of a buffer", f"pass {name}.copy()")
+        return buffer.get_sub_region(offset, max(1, size))
 
-    def begins_at(self, memory: Any, alignment: int) -> bool:
-        """Always: arrays begin where their buffers do, see `memory`, and these at multiples of what any vector takes."""
-        return True
+    def share(self, one: Place, other: Place) -> bool:
+        """Do they overlap?"""
+        return one.whole == other.whole and one.first < other.first + other.size and other.first < one.first + one.size
+
+    def begins_at(self, memory: Place, alignment: int) -> bool:
+        """Buffers, and parts of them, begin at multiples of what any vector takes; shared virtual memory where it was asked
+        for."""
+        return bool(memory.whole) or memory.first % alignment == 0
 
     def target(self) -> OpenCLTarget:
         """The target for the queue's device."""
@@ -78,9 +120,20 @@ class OpenCLQueue:
         device = devices.of(self.queue.device)
         return OpenCLExecutable(part.binary, device, on=Session(device, self.queue.context))
 
-    def enqueue(self, executable: OpenCLExecutable, memory: Mapping[str, Any], wait_for: Any) -> Any:
+    def enqueue(self, executable: OpenCLExecutable, memory: Mapping[str, Place], wait_for: Any) -> Any:
         """Enqueue the kernels after some events; the event of their end."""
-        return executable.enqueue(self.queue, memory, _events(wait_for))
+        return executable.enqueue(self.queue, {n: place.argument for n, place in memory.items()}, _events(wait_for))
+
+
+def _shared(array: Any) -> np.ndarray | None:
+    """The array of the host that shows shared virtual memory: of cl.SVM, or one that pyopencl allocated (cl.svm_empty)."""
+    cl = devices.pyopencl()
+    if isinstance(array, cl.SVM) and isinstance(array.mem, np.ndarray):
+        return array.mem
+    base = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return array if isinstance(array, np.ndarray) and isinstance(base, cl.SVMAllocation) else None
 
 
 def _events(wait_for: Any) -> list[Any]:

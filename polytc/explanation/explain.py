@@ -28,6 +28,11 @@ class Explanation:
         return self.report.starving
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What `polytc explain` and `export` warn of: launches that starve, and temporaries without room in local memory."""
+        return tuple(map(str, (*self.report.starving, *self.report.too_large)))
+
+    @property
     def html(self) -> str:
         """One static page: nothing is loaded from elsewhere."""
         return to_html(self.report)

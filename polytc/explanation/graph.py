@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from polytc.explanation import roofline as roofs
 from polytc.explanation.markup import plain, tag
 from polytc.explanation.report import Report
+from polytc.explanation.roofline import DATA_SHEET
 from polytc.explanation.text import amount
 from polytc.schedule.loop_report import Apart
 
@@ -17,11 +17,10 @@ ROW, BOX, BULGE = 34, 140, 150
 
 
 def roofline(r: Report) -> str:
-    """Operations a second against operations a byte, logarithmic, with this program's place; '' if nothing was measured."""
-    kind = roofs.kind(r.lowered.program)
-    if r.bound is None or kind is None:
+    """Operations a second against operations a byte, logarithmic, with this program's place; '' if there are no roofs."""
+    if r.bound is None:
         return ""
-    roof, threads = roofs.roofs(kind), r.bound.threads
+    roof, threads = r.bound.roofs, r.bound.threads
     peak, bandwidth, here = roof.operations * threads, roof.bandwidth, max(r.written.intensity, 1e-3)
     ridge = peak / bandwidth
     low, high = math.log10(min(here, ridge)) - 1, math.log10(max(here, ridge)) + 1
@@ -33,7 +32,8 @@ def roofline(r: Report) -> str:
     corners = [place(10 ** low, bandwidth * 10 ** low), place(ridge, peak), place(10 ** high, peak)]
     x, y = place(here, min(peak, here * bandwidth))
     right = x > WIDTH * 0.6
-    speed = f"{amount(peak, 'op/s')} ({roof.kind}, {threads} thread{'s' if threads > 1 else ''})"
+    of = "" if roof.kind == DATA_SHEET else f", {threads} thread{'s' if threads > 1 else ''}"
+    speed = f"{amount(peak, 'op/s')} ({roof.kind}{of})"
     drawing = [
         tag("line", "", "axis", x1=LEFT, y1=BOTTOM, x2=WIDTH - 8, y2=BOTTOM),
         tag("line", "", "axis", x1=LEFT, y1=8, x2=LEFT, y2=BOTTOM),

@@ -33,7 +33,8 @@ def _about(r: Report) -> str:
 
 def _cards(r: Report) -> str:
     c = r.written
-    cards = [(amount(c.operations.value, ""), "operations"), (amount(c.compulsory, "B"), "inputs and outputs"),
+    cards = [(", ".join(f"{n}={size}" for n, size in r.sizes), "typical sizes")] if r.sizes else []
+    cards += [(amount(c.operations.value, ""), "operations"), (amount(c.compulsory, "B"), "inputs and outputs"),
              (amount(c.temporaries, "B"), "temporaries as written"), (f"{c.intensity:.3g}", "operations a byte")]
     if r.bound is not None:
         cards.append((duration(r.bound.seconds), f"at least, by {r.bound.limit}"))
@@ -66,7 +67,9 @@ def _tree(r: Report, found: Found) -> str:
 
 def _grids(r: Report) -> str:
     starving = "".join(tag("div", "starves: " + _code(r, s), "why") for s in r.starving)
-    return "".join(tag("div", plain(str(g)), "extent") for g in r.grids) + starving
+    starving += "".join(tag("div", _code(r, x), "why") for x in r.too_large)
+    kernels = tag("pre", plain("\n".join(r.kernels))) if r.kernels else ""
+    return "".join(tag("div", plain(str(g)), "extent") for g in r.grids) + starving + kernels
 
 
 def _style(kind: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from polytc.codegen.passes.array_contraction import TooLarge, too_large
 from polytc.compiler import Lowered
 from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs
@@ -13,9 +14,13 @@ from polytc.explanation.roofline import Bound
 from polytc.machine import Machine
 from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.generalise import numeric
+from polytc.program.sizes import representatives
 from polytc.schedule import loop_report
 from polytc.schedule.facts import strides
 from polytc.schedule.loop_report import Apart, Found, ReportedBand, ReportedLeaf, ReportedLoop
+from polytc.schedule.typical import of_typical
+from polytc.targets.opencl import kernel_table
 from polytc.targets.opencl.starvation import Starving
 
 AT_ONCE = ("vector", "reduce")
@@ -35,8 +40,9 @@ class Vectors:
 class Report:
     """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; grids: the
     launches of its kernels, for devices; apart: the pairs of statements that depend on each other; vectors: one entry a
-    statement; bound: the roofline, if it was measured; starving: the launches that leave
-    most of a GPU idle."""
+    statement; bound: the roofline, if it was measured, or a GPU's by its data sheet; starving: the launches that leave most of
+    a GPU idle; kernels: a table of what its kernels use and take there; sizes: typical values of open sizes, at which all is
+    counted; too_large: temporaries that local memory has no room for."""
 
     lowered: Lowered
     written: Costs
@@ -47,6 +53,9 @@ class Report:
     vectors: tuple[Vectors, ...]
     bound: Bound | None
     starving: tuple[Starving, ...] = ()
+    kernels: tuple[str, ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+    too_large: tuple[TooLarge, ...] = ()
 
     @property
     def machine(self) -> Machine:
@@ -55,17 +64,25 @@ class Report:
 
 def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
     """The report of a compilation. measure: the machine's roofs, where the code is for the machine we run on."""
-    program = lowered.rewritten
-    tree = loop_report.tree(lowered.scop, lowered.dependences, lowered.schedule)
-    written = costs(lowered.program)
-    kind = roofline.kind(lowered.program)
+    program, machine = numeric(lowered.rewritten), lowered.target.machine
+    scop, deps, schedule = lowered.scop, lowered.dependences, lowered.schedule
+    sizes = representatives(lowered.program.tensors) if lowered.program.sizes else {}
+    if program is not lowered.rewritten:
+        scop, deps, schedule = of_typical(program, schedule)
+    tree = loop_report.tree(scop, deps, schedule)
+    written = costs(numeric(lowered.program))
+    kind = roofline.kind(numeric(lowered.program))
     bound = None
     if measure and kind is not None and lowered.target.name == "cpu":
         bound = roofline.bound(written, roofline.roofs(kind), threads)
-    apart = loop_report.pairs(lowered.scop, lowered.dependences, lowered.schedule)
+    gpu = machine.kind == "gpu" and all(launch.global_size for launch in lowered.source.launches)
+    if gpu:
+        bound = roofline.bound(written, roofline.of_device(machine), 1)
+    apart = loop_report.pairs(scop, deps, schedule)
     vectors = tuple(_vectors(program, name, tree) for name in loop_report.statements(tree))
+    kernels = (kernel_table.HEAD, *kernel_table.of_machine(lowered.source, machine, lowered.rewritten.tensors)) if gpu else ()
     return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound,
-                  lowered.starving)
+                  lowered.starving, kernels, tuple(sizes.items()), too_large(lowered.loops, machine) if gpu else ())
 
 
 def loops(found: Found) -> Iterator[tuple[ReportedLoop, ReportedBand]]:

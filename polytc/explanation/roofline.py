@@ -14,7 +14,9 @@ import numpy as np
 
 from polytc import compiler, lang
 from polytc.explanation.costs import Costs
+from polytc.machine import Machine
 from polytc.program.program import Binary, Program, reads
+from polytc.targets.opencl.estimate import rates_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ KINDS = {"f32": _Kind("A[i,k]*B[k,j]", ("f32", "f32")), "f64": _Kind("A[i,k]*B[k
          "f32 and bytes": _Kind("A[i,k]*f32(B[k,j])", ("f32", "i8"))}
 """By name: processors have instructions for each of them."""
 NARROW = frozenset({"i8", "u8"})
+DATA_SHEET = "f32, by a data sheet"
+"""Kind of the roofs of a described device."""
 COPIED = 64 << 20
 """Bytes that are copied to measure bandwidth: more than most caches hold."""
 
@@ -40,7 +44,7 @@ COPIED = 64 << 20
 @dataclass(frozen=True)
 class Roofs:
     """operations: a second, multiply-adds counted twice; bandwidth: bytes read or written a second; of one thread. kind: of
-    the products, one of KINDS."""
+    the products, one of KINDS, or DATA_SHEET."""
 
     operations: float
     bandwidth: float
@@ -76,11 +80,13 @@ def _best(work: Callable[[], object], rounds: int = 5) -> float:
 
 @dataclass(frozen=True)
 class Bound:
-    """Seconds that the arithmetic and the compulsory bytes take at least, on `threads` threads that share the bandwidth."""
+    """Seconds that the arithmetic and the compulsory bytes take at least, on `threads` threads that share the bandwidth; on a
+    device, of one. roofs: these speeds, of one thread or of the device."""
 
     arithmetic: float
     memory: float
     threads: int
+    roofs: Roofs
 
     @property
     def seconds(self) -> float:
@@ -110,4 +116,10 @@ def kind(program: Program) -> str | None:
 
 def bound(costs: Costs, roof: Roofs, threads: int) -> Bound:
     """How fast a program could be."""
-    return Bound(costs.operations.value / (roof.operations * threads), costs.compulsory / roof.bandwidth, threads)
+    return Bound(costs.operations.value / (roof.operations * threads), costs.compulsory / roof.bandwidth, threads, roof)
+
+
+def of_device(machine: Machine) -> Roofs:
+    """The roofs of a GPU by its data sheet (targets.opencl.estimate): nothing is measured."""
+    rates = rates_of(machine)
+    return Roofs(2 * rates.lanes * rates.clock * machine.cores, rates.memory, DATA_SHEET)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from polytc.explanation.report import Report, cache_level, touched_bytes, why_not_parallel
+from polytc.explanation.roofline import DATA_SHEET
 from polytc.program import program as pr
 from polytc.rewrite.pipeline import Record
 from polytc.schedule.loop_report import Found, ReportedBand, ReportedLeaf, ReportedLoop
@@ -16,6 +17,8 @@ def to_text(r: Report) -> str:
     parts = (("Program", str(r.lowered.program)), ("Cost", "\n".join(_costs(r))), ("Rewrites", "\n".join(_rewrites(r))),
              ("Decisions", str(r.lowered.decisions)),
              ("Loops", "\n".join(_tree(r, r.tree, 0))), ("Launches", "\n".join(map(str, r.grids))),
+             ("Kernels, counted and by a model", "\n".join(r.kernels)),
+             ("Temporaries that local memory has no room for", "\n".join(map(str, r.too_large))),
              ("Launches that starve", "\n".join(map(str, r.starving))),
              ("Vectors", "\n".join(_vectors(r))), ("Statements that depend on each other", "\n".join(_apart(r))))
     return "\n\n".join(f"{title}\n{'=' * len(title)}\n{body}" for title, body in parts if body)
@@ -40,6 +43,8 @@ def short(text: str) -> str:
 
 
 def _costs(r: Report) -> Iterator[str]:
+    if r.sizes:
+        yield f"counted at   {', '.join(f'{n}={size}' for n, size in r.sizes)}"
     for w in r.written.work:
         yield f"{w.statement:12} {w.instances!s:>16} instances x {w.arithmetic} operations" + (
             f" and {w.intrinsics} intrinsics" if w.intrinsics else "")
@@ -49,8 +54,9 @@ def _costs(r: Report) -> Iterator[str]:
     yield f"intensity    {c.intensity:>16.2f} operations a byte"
     if r.bound is not None:
         b = r.bound
+        on = b.roofs.kind if b.roofs.kind == DATA_SHEET else f"{b.threads} thread{'s' if b.threads > 1 else ''}"
         yield (f"bound        {duration(b.seconds):>16} by {b.limit} ({duration(b.arithmetic)} of arithmetic, "
-               f"{duration(b.memory)} of memory traffic; {b.threads} thread{'s' if b.threads > 1 else ''})")
+               f"{duration(b.memory)} of memory traffic; {on})")
     yield f"schedule     {r.lowered.schedule.how}"
     spent = ", ".join(f"{name} {1e3 * seconds:.1f}" for name, seconds in r.lowered.seconds.items())
     yield f"compile ms   {spent}"

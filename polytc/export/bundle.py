@@ -14,6 +14,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from polytc import loading
+from polytc.codegen.passes.array_contraction import TooLarge, too_large
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
 from polytc.graph.library import assembly
@@ -30,6 +32,7 @@ from polytc.program.program import Program
 from polytc.program.scalars import DType
 from polytc.program.sizes import Size
 from polytc.rewrite.index_checks import decides
+from polytc.schedule.user.recipe import Recipe
 from polytc.targets.c import language
 from polytc.targets.ctext.constants import MACROS
 from polytc.targets.cuda import types
@@ -47,6 +50,8 @@ RESERVED = frozenset("""
     refused format
     argument about bytes measure shared written saturated weight_header are_weights check_buffer size_t FILE printf snprintf
     fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
+    kernel_text start event observer observed key key_begin mix identify compile load restored device given_values binary code
+    length lines memset clone
     stream sizes own dim3 code_of enqueue static_cast const_cast reinterpret_cast
 """.split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
@@ -123,13 +128,19 @@ class Bundle:
         """The launches that leave most of a GPU idle although there is more to do at once."""
         return tuple(x for unit in self.units for x in unit.lowered.starving)
 
+    @property
+    def too_large(self) -> tuple[TooLarge, ...]:
+        """The temporaries of a GPU's kernels that local memory has no room for."""
+        made = [unit.lowered for unit in self.units]
+        return tuple(x for low in made if low.target.machine.kind == "gpu" for x in too_large(low.loops, low.target.machine))
 
-def of_program(program: Program, target: Target, name: str = "") -> Bundle:
-    """The bundle of a program. name: of what is exported; the program's if not said. Raises ArgumentError E410 where
-    POLYTC_CHECK_INDICES asks for what no host does."""
+
+def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None) -> Bundle:
+    """The bundle of a program. name: of what is exported; the program's if not said; schedule: as `polytc.compile` takes it.
+    Raises ArgumentError E410 where POLYTC_CHECK_INDICES asks for what no host does."""
     if decides(program):
         check_unchecked("exported code")
-    lowered = lower_program(program, target)
+    lowered = lower_program(program, target, loading.request(schedule, target.machine))
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
     own_name = _named(name or program.name, target)
     named = _parameters([*program.arrays, *program.sizes], own_name, target)

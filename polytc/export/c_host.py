@@ -14,7 +14,7 @@ from polytc.codegen import weight_file
 from polytc.export import c_templates as templates
 from polytc.export import formula
 from polytc.export.bundle import Bundle, Place, bytes_of
-from polytc.export.description import arguments, rows, weights
+from polytc.export.description import SCHEMA, arguments, rows, weights
 from polytc.export.folder import Folder, described, prepare
 from polytc.export.templates import SATURATED, cmake, common, quotients, rendered, weight_check
 from polytc.graph.library.headers import c_type
@@ -163,7 +163,7 @@ def main(b: Bundle) -> str:
 def description(folder: Folder) -> str:
     """NAME.json; what is not fixed is a formula of the sizes in Python."""
     b = folder.bundle
-    found = {"name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.c",
+    found = {"schema": SCHEMA, "name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.c",
              "build_options": folder.library.build, "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
              **({"products": formula.rows_of_products(b)} if b.products else {}),
              "arguments": arguments(b), "weights": weights(b),

@@ -37,7 +37,7 @@ const char *@NAME@_error(int code);
 /* Bytes of argument `number`, counted from 0@ZERO@. */
 size_t @NAME@_bytes(int number@SIZES@);
 
-/* One run; 0, or one of the codes above. One at a time for each object.
+/* One run; 0, or one of the codes above. No array that is written may share memory with another. One at a time for each object.
  * Loops run in parallel where the code is compiled for OpenMP. */
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@);
 

@@ -31,7 +31,8 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class Dialect:
-    """api: what calls of the host begin with. precise: the flag of the compiler against contraction."""
+    """api: what calls of the host begin with. precise: the flag of the compiler against contraction. attributes: the
+    structure of what is known of a pointer."""
 
     api: str
     language: str
@@ -41,10 +42,13 @@ class Dialect:
     rtc_macro: str
     precise: str
     architectures: str
+    attributes: str
 
 
-CUDA = Dialect("cuda", "CUDA", "cu", "cuda_runtime.h", "NVRTC", "__CUDACC_RTC__", "--fmad=false", "80;90")
-HIP = Dialect("hip", "HIP", "hip", "hip/hip_runtime.h", "hipRTC", "__HIPCC_RTC__", "-ffp-contract=off", "gfx90a;gfx1100")
+CUDA = Dialect("cuda", "CUDA", "cu", "cuda_runtime.h", "NVRTC", "__CUDACC_RTC__", "--fmad=false", "80;90",
+               "cudaPointerAttributes")
+HIP = Dialect("hip", "HIP", "hip", "hip/hip_runtime.h", "hipRTC", "__HIPCC_RTC__", "-ffp-contract=off", "gfx90a;gfx1100",
+              "hipPointerAttribute_t")
 
 
 def write(bundle: Bundle, machine: Machine, to: Path, dialect: Dialect = CUDA) -> list[Path]:
@@ -71,6 +75,7 @@ def header(b: Bundle, dialect: Dialect) -> str:
                     SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b), API=dialect.api, LANGUAGE=dialect.language,
                     ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
+                    SHARED=" of the same weights" if b.weights else "",
                     UNREAD=", or if the weights cannot be read" if b.weights else "")
 
 
@@ -91,7 +96,8 @@ def code(folder: Folder, dialect: Dialect) -> str:
                     WEIGHTS=weight_check(b), ALIGNMENT=max(1, folder.library.alignment),
                     FLOORDIV=quotients(measure + run),
                     SATURATED=SATURATED if "saturated(" in measure + run else "",
-                    API=dialect.api, RUNTIME=dialect.runtime, RTC=dialect.rtc, RTC_MACRO=dialect.rtc_macro)
+                    API=dialect.api, ATTRIBUTES=dialect.attributes, RUNTIME=dialect.runtime, RTC=dialect.rtc,
+                    RTC_MACRO=dialect.rtc_macro)
 
 
 def _head(folder: Folder, dialect: Dialect) -> str:
@@ -181,8 +187,8 @@ def _launch(folder: Folder, t: Task, values: dict[str, str]) -> list[str]:
     grid = [_blocks(n, k, values) for n, k in zip(t.launch.global_size, t.launch.local_size, strict=True)]
     return ["if (!error) {", *(f"    {line}" for line in own),
             f"    void *arguments[] = {{{', '.join(given) or 'NULL'}}};",
-            f"    error = launch(reinterpret_cast<const void *>({t.launch.entry}), {', '.join((*grid, '1', '1')[:3])}, "
-            f"dim3({', '.join(map(str, block))}), arguments, stream);", "}"]
+            f'    error = launch(self, "{t.launch.entry}", reinterpret_cast<const void *>({t.launch.entry}), '
+            f"{', '.join((*grid, '1', '1')[:3])}, dim3({', '.join(map(str, block))}), arguments, stream);", "}"]
 
 
 def _blocks(n: Extent, block: int, values: dict[str, str]) -> str:

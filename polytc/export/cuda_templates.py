@@ -26,6 +26,7 @@ enum {
     @NAME@_NO_MEMORY = 1, /* of the host */
     @NAME@_BAD_SIZE = 2,  /* a size is below 1@BELOW@, or makes an array or a grid that is too large */
     @NAME@_SHARED = 3,    /* an array is NULL, not aligned, or one that is written shares memory with another */
+    @NAME@_ELSEWHERE = 4, /* an array lies in no memory of the object's device, or this is not the current one */
     @NAME@_DEVICE = 1000  /* and above: this and the code of a call of @API@ */
 };
 
@@ -35,14 +36,26 @@ const char *@NAME@_error(int code);
 /* Makes one@WEIGHTS@; NULL without memory or a device@UNREAD@. */
 @NAME@ *@NAME@_create(const char *folder);
 
+/* Another object@SHARED@, with memory of its own: one for each stream whose runs are to overlap, and for each thread; NULL
+ * without memory. Objects of one origin are made and freed by one thread at a time. */
+@NAME@ *@NAME@_clone(@NAME@ *self);
+
+/* Is called before each launch of a kernel and, with ended = 1, after it: to record events of @API@ in the stream, which say
+ * how long the kernel took. */
+typedef void (*@NAME@_observer)(void *data, const char *kernel, void *stream, int ended);
+
+/* Has all launches from now on observed; NULL: none. */
+void @NAME@_observe(@NAME@ *self, @NAME@_observer observer, void *data);
+
 /* Bytes of argument `number`, counted from 0@ZERO@. */
 size_t @NAME@_bytes(int number@SIZES@);
 
-/* Puts one run into a stream (a @API@Stream_t; NULL is the default one), on arrays of the device; 0, or a code. Runs of one
- * object share its memory: put them into one stream. Not to be called by two threads at once. */
+/* Puts one run into a stream (a @API@Stream_t; NULL is the default one), on arrays of the device; 0, or a code. No array that
+ * is written may share memory with another. Runs of one object share its memory: put them into one stream, and have a clone for
+ * another one. Not to be called by two threads at once. */
 int @NAME@_enqueue(@NAME@ *self, void *stream@SIZES@, @POINTERS@);
 
-/* One run on arrays of the host, which are copied to the device and back; 0, or a code. */
+/* One run on arrays of the host, none of which is written and shared, which are copied to the device and back; 0, or a code. */
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@);
 
 ''' + HEADER_END
@@ -64,6 +77,9 @@ CODE = '''\
 struct @NAME@ {
     char *weights, *memory; /* of the device */
     size_t bytes;           /* of memory */
+    int device, *users;     /* of the weights */
+    @NAME@_observer observer;
+    void *observed; /* data of the observer's */
 };
 
 static int code_of(@API@Error_t error)
@@ -74,7 +90,32 @@ static int code_of(@API@Error_t error)
 @WEIGHTS@@NAME@ *@NAME@_create(const char *folder)
 {
     @NAME@ *self = static_cast<@NAME@ *>(calloc(1, sizeof *self));
-@READ@    return self;
+@READ@    self->users = static_cast<int *>(malloc(sizeof *self->users));
+    if (!self->users || @API@GetDevice(&self->device) != @API@Success) {
+        @API@Free(self->weights);
+        free(self->users);
+        free(self);
+        return NULL;
+    }
+    *self->users = 1;
+    return self;
+}
+
+@NAME@ *@NAME@_clone(@NAME@ *self)
+{
+    @NAME@ *made = static_cast<@NAME@ *>(calloc(1, sizeof *made));
+    if (!made) return NULL;
+    made->weights = self->weights;
+    made->device = self->device;
+    made->users = self->users;
+    ++*made->users;
+    return made;
+}
+
+void @NAME@_observe(@NAME@ *self, @NAME@_observer observer, void *data)
+{
+    self->observer = observer;
+    self->observed = data;
 }
 
 @FLOORDIV@@SATURATED@@MEASURE@size_t @NAME@_bytes(int number@SIZES@)
@@ -90,6 +131,7 @@ const char *@NAME@_error(int code)
     case @NAME@_NO_MEMORY: return "the host has no memory";
     case @NAME@_BAD_SIZE: return "a size is below 1@BELOW@, or makes an array or a grid that is too large";
     case @NAME@_SHARED: return "an array is NULL, not aligned, or one that is written shares memory with another";
+    case @NAME@_ELSEWHERE: return "an array lies in no memory of the device of this object, or that is not the current one";
     default: break;
     }
     if (code <= @NAME@_DEVICE) return "no code of this library";
@@ -111,13 +153,31 @@ static int shared(void *const *given, const size_t *bytes, size_t alignment)
     return 0;
 }
 
+/* Does an array lie elsewhere than on the device of the object, or is that not the current one? */
+static int elsewhere(const @NAME@ *self, void *const *given)
+{
+    int current = -1;
+    if (@API@GetDevice(&current) != @API@Success || current != self->device) return 1;
+    for (int a = 0; a < @COUNT@; a++) {
+        @ATTRIBUTES@ found;
+        if (@API@PointerGetAttributes(&found, given[a]) == @API@Success && found.device == self->device) continue;
+        (void)@API@GetLastError();
+        return 1;
+    }
+    return 0;
+}
+
 /* Puts a kernel into a stream, on a grid of so many blocks. */
-static int launch(const void *kernel, int64_t x, int64_t y, int64_t z, dim3 block, void **arguments, @API@Stream_t stream)
+static int launch(const @NAME@ *self, const char *name, const void *kernel, int64_t x, int64_t y, int64_t z, dim3 block,
+                  void **arguments, @API@Stream_t stream)
 {
     if (x <= 0 || y <= 0 || z <= 0) return 0;
     if (x > INT32_MAX || y > 65535 || z > 65535) return @NAME@_BAD_SIZE;
     const dim3 grid(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
-    return code_of(@API@LaunchKernel(kernel, grid, block, arguments, 0, stream));
+    if (self->observer) self->observer(self->observed, name, stream, 0);
+    const int error = code_of(@API@LaunchKernel(kernel, grid, block, arguments, 0, stream));
+    if (self->observer && !error) self->observer(self->observed, name, stream, 1);
+    return error;
 }
 
 /* All launches. given: the arrays; sizes: those that are not fixed; bytes: as `measure` finds them. */
@@ -135,6 +195,7 @@ int @NAME@_enqueue(@NAME@ *self, void *stream@SIZES@, @POINTERS@)
     size_t bytes[@MEASURED@];
     if (measure(bytes@GIVEN@)@TOO_LARGE@) return @NAME@_BAD_SIZE;
     if (shared(given, bytes, @ALIGNMENT@)) return @NAME@_SHARED;
+    if (elsewhere(self, given)) return @NAME@_ELSEWHERE;
     return enqueue(self, static_cast<@API@Stream_t>(stream), given, sizes, bytes);
 }
 
@@ -151,6 +212,7 @@ int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@)
         error = code_of(@API@Malloc(&own[k], bytes[k]));
         if (!error) error = code_of(@API@Memcpy(own[k], given[k], bytes[k], @API@MemcpyHostToDevice));
     }
+    if (!error && elsewhere(self, own)) error = @NAME@_ELSEWHERE;
     if (!error) error = enqueue(self, NULL, own, sizes, bytes);
     if (!error) error = code_of(@API@StreamSynchronize(NULL));
     for (int k = 0; k < @COUNT@; k++) {
@@ -163,7 +225,10 @@ int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@)
 void @NAME@_release(@NAME@ *self)
 {
     if (!self) return;
-    @API@Free(self->weights);
+    if (!--*self->users) {
+        @API@Free(self->weights);
+        free(self->users);
+    }
     @API@Free(self->memory);
     free(self);
 }

@@ -9,6 +9,9 @@ from polytc.codegen import weight_file
 from polytc.export import formula
 from polytc.export.bundle import Bundle, bytes_of
 
+SCHEMA = 1
+"""Version of what descriptions say, and of what their keys mean. Hosts refuse others."""
+
 
 def arguments(b: Bundle) -> list[dict[str, object]]:
     """The arguments, in order; what is not fixed is a formula of the sizes in Python."""

@@ -8,12 +8,17 @@ from dataclasses import replace
 import polytc
 from polytc.export import formula
 from polytc.export.bundle import Place
-from polytc.export.description import arguments, rows, weights
+from polytc.export.description import SCHEMA, arguments, rows, weights
 from polytc.export.folder import Folder, Task, described, nested, shown
 from polytc.machine import DEVICES, Machine
+from polytc.targets.ctext.library import Parameter
 from polytc.targets.ctext.work_groups import LARGEST_OPEN
 
 _AREAS = {"argument": "argument", "weight": "weight", "value": "buffer", "size": "size", "counter": "counter"}
+
+
+def _parameter(p: Parameter) -> dict[str, str]:
+    return {"name": p.name, "type": p.type, **({"access": p.access} if p.access else {})}
 
 
 def made_for(machine: Machine) -> str:
@@ -57,7 +62,7 @@ def description(folder: Folder, machine: str, file: str, launch: Callable[[Task]
         return rows
 
     found = {
-        "name": b.name, "generator": f"polytc {polytc.__version__}", "made_for": machine, "source": file,
+        "schema": SCHEMA, "name": b.name, "generator": f"polytc {polytc.__version__}", "made_for": machine, "source": file,
         "build_options": made.build,
         "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
                      "alignment": made.alignment, **({"elements": LARGEST_OPEN} if b.sizes else {})},
@@ -66,6 +71,8 @@ def description(folder: Folder, machine: str, file: str, launch: Callable[[Task]
         **({"limits": [formula.limit(form) for form in b.limits]} if b.limits else {}),
         "arguments": arguments(b),
         "weights": weights(b),
+        "kernels": [{"name": entry, "parameters": [_parameter(p) for p in made.parameters[entry]]}
+                    for entry in dict.fromkeys(t.launch.entry for t in folder.tasks)],
         "buffers": formula.rows(folder.buffers),
         **({"buffer_element_bytes": [x.dtype.bytes for x in b.units[0].lowered.source.module.scratch]} if b.sizes else {}),
         "launches": listed(folder.tasks, 0),

@@ -1,6 +1,6 @@
 """A bundle as an OpenCL folder.
 
-    NAME.cl  NAME.json  NAME.c NAME.h main.c CMakeLists.txt  NAME.py  NAME.weights (of a model)
+    NAME.cl  NAME.json  NAME.c NAME.h NAME_cl.h main.c CMakeLists.txt  NAME.py  NAME.weights (of a model)
 
 The kernels are the .cl; the .json says all that a host must know; the C and the Python host are two that do.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polytc
 from polytc.codegen import weight_file
-from polytc.export import formula, launches, opencl_host, opencl_main, python_host
+from polytc.export import formula, launches, opencl_builds, opencl_host, opencl_main, python_host
 from polytc.export.bundle import Bundle
 from polytc.export.folder import Folder, Task, prepare
 from polytc.export.templates import cmake
@@ -25,8 +25,10 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
     """Write the folder, which is made if it is not there; the files, in the order of the list above."""
     folder = prepare(bundle, lambda parts: library(parts, machine))
     name = bundle.name
-    texts = {f"{name}.cl": source(folder), f"{name}.json": description(folder, launches.made_for(machine)),
+    kernels = source(folder)
+    texts = {f"{name}.cl": kernels, f"{name}.json": description(folder, launches.made_for(machine)),
              f"{name}.h": opencl_host.header(folder), f"{name}.c": opencl_host.code(folder),
+             f"{name}_cl.h": opencl_builds.embedded(name, kernels),
              "main.c": opencl_host.main(folder), "CMakeLists.txt": cmake(name, opencl_main.FIND, opencl_main.LINK),
              f"{name}.py": python_host.TEXT}
     to.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ Tables say what is launched on what; the functions that walk them are the same i
 from __future__ import annotations
 
 from polytc.codegen import weight_file
-from polytc.export import formula, opencl_repeats
+from polytc.export import formula, opencl_builds, opencl_repeats
 from polytc.export import opencl_main as main_templates
 from polytc.export import opencl_templates as templates
 from polytc.export.bundle import Bundle, Place, bytes_of
@@ -25,8 +25,14 @@ def header(folder: Folder) -> str:
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed, MEMS=_mems(b),
                      RESIZE=rendered(templates.RESIZE_DECLARED, NAME=b.name, INTS=_ints(b)) if b.sizes else "",
-                     SIZED=f"\n * Call {b.name}_resize first." if b.sizes else "",
-                     WEIGHTS=f" and {b.name}.weights" if b.weights else "")
+                     SIZED=f"\n * Call {b.name}_resize first." if b.sizes else "", BUILDS=_builds(b))
+
+
+def _builds(b: Bundle) -> str:
+    """What makes objects, declared."""
+    return rendered(opencl_builds.DECLARED, NAME=b.name, WEIGHTS=f" and {b.name}.weights" if b.weights else "",
+                    UNREAD=f", which is {b.name}_NO_WEIGHTS" if b.weights else "", SHARED=" and weights" if b.weights else "",
+                    CLONED=" Its sizes are not set." if b.sizes else "")
 
 
 def rounded(options: str) -> str:
@@ -52,7 +58,8 @@ def code(folder: Folder) -> str:
               table("size_t", "weight_offsets", [f"{at}u" for at in starts]),
               table("size_t", "weight_bytes", [f"{w.nbytes}u" for w in b.weights]),
               table("struct copy", "copies", copies, "{{0, 0}, 0, 0}"),
-              table("char", "written", [str(int(a.role != "input")) for a in b.arguments])]
+              table("char", "written", [str(int(a.role != "input")) for a in b.arguments]),
+              table("char", "given_values", [str(int(a.role != "output")) for a in b.arguments])]
     counts = {"ARGUMENTS": b.arguments, "WEIGHTS": b.weights, "BUFFERS": folder.buffers, "LAUNCHES": folder.tasks,
               "COPIES": b.copies, "SIZES": b.sizes, "PRODUCTS": b.products}
     resize = rendered(templates.RESIZE, NAME=b.name, INTS=_ints(b), GIVEN=", ".join(b.sizes), LARGEST=LARGEST_OPEN,
@@ -60,7 +67,11 @@ def code(folder: Folder) -> str:
     tables += [table("size_t", "element_bytes", _elements(b))] if b.sizes else _measures(folder)
     looped = opencl_repeats.has_loops(folder)
     run = opencl_repeats.run(folder, _values(b))
-    return rendered(templates.CODE, CHECK=templates.CHECK if b.weights else "", WEIGHTS=weight_check(b), RUN=run,
+    prepare = "" if b.sizes else ("    measure(self);\n    if (!error) error = make_buffers(self, context);\n"
+                                  "    if (!error) error = set_arguments(self);\n    self->ready = !error;\n")
+    create = rendered(opencl_builds.CREATE, PREPARE=prepare)
+    return rendered(templates.CODE, BUILD_FUNCTIONS=opencl_builds.FUNCTIONS, CREATE=create, START=opencl_builds.START,
+                     CHECK=templates.CHECK if b.weights else "", WEIGHTS=weight_check(b), RUN=run,
                      ENQUEUE=opencl_repeats.IN_LOOPS if looped else opencl_repeats.ONCE,
                      COUNTER=", COUNTER" if looped else "", COUNTED=", or where a loop around its launch is" if looped else "",
                      NAME=b.name, BELOW=formula.below(b.limits).replace(" is below", " being below"), MEMS=_mems(b),
@@ -69,8 +80,6 @@ def code(folder: Folder) -> str:
                      MEASURE=_measure(folder), RESIZE=resize if b.sizes else "",
                      FLOORDIV=quotients(_measure(folder) + run),
                      SATURATED=SATURATED if "saturated(" in _measure(folder) + run else "",
-                     PREPARE="" if b.sizes else "    if (!error) error = make_buffers(self, context);\n"
-                                                "    if (!error) error = set_arguments(self);\n    self->ready = !error;\n",
                      GIVEN=", ".join(a.name for a in b.arguments), BUILD=folder.library.build,
                      ROUNDED=rounded(folder.library.build),
                      TOO_SMALL=" || ".join(_limits(folder)), NEEDED=_needed(folder))

@@ -9,8 +9,7 @@ from polytc.export.folder import Folder, Task, nested
 from polytc.export.templates import rendered
 
 ONCE = '''\
-        if (!error && self->grids[k][0] && self->grids[k][1] && self->grids[k][2])
-            error = clEnqueueNDRangeKernel(queue, self->kernels[k], l->axes, NULL, self->grids[k], l->local, 0, NULL, NULL);
+        if (!error) error = start(self, queue, k);
     }
 '''
 """How each of the launches is enqueued where none is in a loop."""
@@ -32,8 +31,7 @@ static cl_int launch(@NAME@ *self, cl_command_queue queue, int first, int last, 
             const struct place *p = &places[l->first + a];
             if (p->area == COUNTER) error = clSetKernelArg(self->kernels[k], (cl_uint)a, sizeof(cl_int), &at[p->number]);
         }
-        if (!error && self->grids[k][0] && self->grids[k][1] && self->grids[k][2])
-            error = clEnqueueNDRangeKernel(queue, self->kernels[k], l->axes, NULL, self->grids[k], l->local, 0, NULL, NULL);
+        if (!error) error = start(self, queue, k);
     }
     return error;
 }

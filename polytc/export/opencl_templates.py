@@ -37,22 +37,20 @@ enum {
     @NAME@_TOO_SMALL = 4,  /* the device lacks f64, local memory, or work-items in a group */
     @NAME@_TOO_LARGE = 5,  /* an array has more elements than the kernels count */
     @NAME@_NO_SIZES = 6,   /* the sizes are not set: @NAME@_resize has not been called, or has failed */
-    @NAME@_SHARED = 7      /* an array that is written shares memory with another argument */
+    @NAME@_SHARED = 7,     /* an array that is written shares memory with another argument */
+    @NAME@_ONLY = 8        /* an array that is written may only be read, or the other way round */
 };
 
 /* What a result means. */
 const char *@NAME@_error(cl_int code);
 
-/* Reads @NAME@.cl@WEIGHTS@ from a folder and builds the kernels for a device of the context, which
- * must outlive what is made. log: gets the compiler's words if it refuses, or what the device lacks; may be NULL. */
-cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder, @NAME@ **made, char *log, size_t log_bytes);
-
-@RESIZE@/* Bytes of argument `number`, counted from 0; 0 while the sizes are not set. */
+@BUILDS@@RESIZE@/* Bytes of argument `number`, counted from 0; 0 while the sizes are not set. */
 size_t @NAME@_bytes(const @NAME@ *self, int number);
 
 /* Enqueues one run on an in-order queue.@SIZED@ No array that is written may share memory with another. It begins when
  * the events of wait_list are complete; done, if it is not NULL, is an event that is complete when the run is, for the caller
- * to release. Runs of one object share its memory: enqueue them on one queue. Not to be called by two threads at once. */
+ * to release. Runs of one object share its memory: enqueue them on one queue, and have a clone for another one. Not to be
+ * called by two threads at once. */
 cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
                       cl_uint waits, const cl_event *wait_list, cl_event *done);
 
@@ -61,6 +59,8 @@ cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
 CODE = '''\
 /* See @NAME@.h. Made by polytc: change the tables together with @NAME@.cl and @NAME@.json. */
 #include "@NAME@.h"
+
+#include "@NAME@_cl.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -100,6 +100,11 @@ struct @NAME@ {
     cl_mem weights[WEIGHTS + 1], buffers[BUFFERS + 1];
     cl_int sizes[SIZES + PRODUCTS + 1];
     int ready; /* are the sizes set, and is there memory for them? */
+    cl_device_id device;
+    int restored; /* from a binary? */
+    unsigned char key[16];
+    @NAME@_observer observer;
+    void *observed; /* data of the observer's */
     size_t grids[LAUNCHES + 1][3], argument_bytes[ARGUMENTS + 1], buffer_bytes[BUFFERS + 1];
 };
 
@@ -114,6 +119,7 @@ const char *@NAME@_error(cl_int code)
     case @NAME@_TOO_LARGE: return "an array has more elements than the kernels count";
     case @NAME@_NO_SIZES: return "the sizes are not set";
     case @NAME@_SHARED: return "an array that is written shares memory with another argument";
+    case @NAME@_ONLY: return "a buffer that is written is CL_MEM_READ_ONLY, or one that is read CL_MEM_WRITE_ONLY";
     case CL_DEVICE_NOT_FOUND:
         return "there is no OpenCL device: install its driver, or a runtime for CPUs; `clinfo -l` lists what is there";
     case CL_BUILD_PROGRAM_FAILURE: return "the device's compiler refuses the kernels";
@@ -170,32 +176,7 @@ static cl_int check_device(cl_device_id device, char *log, size_t log_bytes)
     return @NAME@_TOO_SMALL;
 }
 
-static cl_int build(@NAME@ *self, cl_context context, cl_device_id device, const char *folder, char *log, size_t log_bytes)
-{
-    size_t bytes = 0;
-    cl_device_fp_config singles = 0;
-    cl_int error;
-    const char *text = read_file(folder, "@NAME@.cl", &bytes);
-    if (!text) return @NAME@_NO_SOURCE;
-    self->program = clCreateProgramWithSource(context, 1, &text, &bytes, &error);
-    free((void *)text);
-    if (error) return error;
-    clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof singles, &singles, NULL);
-    error = clBuildProgram(self->program, 1, &device, singles & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? rounded_options :
-                           build_options, NULL, NULL);
-    if (error && log && log_bytes) {
-        size_t needed = 0;
-        char *whole;
-        clGetProgramBuildInfo(self->program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &needed);
-        whole = calloc(1, needed + 1);
-        if (whole) clGetProgramBuildInfo(self->program, device, CL_PROGRAM_BUILD_LOG, needed, whole, NULL);
-        snprintf(log, log_bytes, "%s", whole ? whole : "");
-        free(whole);
-    }
-    return error;
-}
-
-@WEIGHTS@static cl_int read_weights(@NAME@ *self, cl_context context, const char *folder)
+@BUILD_FUNCTIONS@@WEIGHTS@static cl_int read_weights(@NAME@ *self, cl_context context, const char *folder)
 {
     cl_int error = CL_SUCCESS;
     size_t bytes = 0;
@@ -258,24 +239,7 @@ static cl_int set_arguments(@NAME@ *self)
     }
     return error;
 }
-@RESIZE@
-cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder, @NAME@ **made, char *log, size_t log_bytes)
-{
-    @NAME@ *self = calloc(1, sizeof *self);
-    cl_int error;
-    if (log && log_bytes) log[0] = 0;
-    *made = NULL;
-    if (!self) return @NAME@_NO_MEMORY;
-    error = check_device(device, log, log_bytes);
-    if (!error) error = build(self, context, device, folder, log, log_bytes);
-    if (!error) error = read_weights(self, context, folder);
-    if (!error) error = make_kernels(self, device);
-    measure(self);
-@PREPARE@    if (error) @NAME@_release(self);
-    else *made = self;
-    return error;
-}
-
+@RESIZE@@CREATE@
 size_t @NAME@_bytes(const @NAME@ *self, int number)
 {
     return self->ready && number >= 0 && number < ARGUMENTS ? self->argument_bytes[number] : 0;
@@ -287,17 +251,21 @@ struct block {
     size_t first;
 };
 
-/* The block of a buffer of this context that has enough bytes. */
-static cl_int check_buffer(cl_mem given, cl_context context, size_t needed, struct block *found)
+/* The block of a buffer of this context that has enough bytes, and none of the flags. */
+static cl_int check_buffer(cl_mem given, cl_context context, size_t needed, cl_mem_flags refused, struct block *found)
 {
     size_t bytes = 0;
+    cl_mem_flags flags = 0, of_whole = 0;
     cl_context own = NULL;
     cl_mem whole = NULL;
     cl_int error = clGetMemObjectInfo(given, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
     if (!error) error = clGetMemObjectInfo(given, CL_MEM_CONTEXT, sizeof own, &own, NULL);
     if (!error) error = clGetMemObjectInfo(given, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof whole, &whole, NULL);
     if (!error) error = clGetMemObjectInfo(given, CL_MEM_OFFSET, sizeof found->first, &found->first, NULL);
+    if (!error) error = clGetMemObjectInfo(given, CL_MEM_FLAGS, sizeof flags, &flags, NULL);
+    if (!error && whole) error = clGetMemObjectInfo(whole, CL_MEM_FLAGS, sizeof of_whole, &of_whole, NULL);
     found->memory = whole ? whole : given;
+    if (!error && (flags | of_whole) & refused) error = @NAME@_ONLY;
     if (!error && own != context) error = CL_INVALID_CONTEXT;
     return !error && bytes < needed ? CL_INVALID_BUFFER_SIZE : error;
 }
@@ -315,7 +283,8 @@ static cl_int check_call(const @NAME@ *self, cl_command_queue queue, const cl_me
     if (!error && own != context) error = CL_INVALID_CONTEXT;
     if (!error && (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)) error = CL_INVALID_QUEUE_PROPERTIES;
     for (a = 0; a < ARGUMENTS && !error; a++) {
-        error = check_buffer(given[a], context, self->argument_bytes[a], &blocks[a]);
+        cl_mem_flags refused = (written[a] ? CL_MEM_READ_ONLY : 0) | (given_values[a] ? CL_MEM_WRITE_ONLY : 0);
+        error = check_buffer(given[a], context, self->argument_bytes[a], refused, &blocks[a]);
         for (b = 0; b < a && !error; b++)
             if ((written[a] || written[b]) && blocks[a].memory == blocks[b].memory
                 && blocks[a].first < blocks[b].first + self->argument_bytes[b]
@@ -324,7 +293,7 @@ static cl_int check_call(const @NAME@ *self, cl_command_queue queue, const cl_me
     return error;
 }
 
-@RUN@cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
+@START@@RUN@cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
                       cl_uint waits, const cl_event *wait_list, cl_event *done)
 {
     const cl_mem given[] = {@GIVEN@};

@@ -7,12 +7,14 @@ TEXT = '''\
     context = cl.create_some_context()
     program = Program(context)
     event = program.enqueue(cl.CommandQueue(context), *buffers)     # cl.Buffer or pyopencl.array.Array, as the .json lists them
+    other = program.clone()                                         # for runs on another queue, or by another thread
     outputs = program(*inputs)                                      # numpy arrays
 
 As a script: python NAME.py [INPUT.npy ...] prints the first elements of each output; inputs without a file are zeros where
 their shapes are fixed.
 """
 
+import copy
 import json
 import math
 import re
@@ -23,15 +25,19 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
+SCHEMA = 1
+
 
 class Program:
     """Built kernels, the weights and the memory between them. One run at a time: what is enqueued later must wait for what was
-    enqueued before, as it does in one in-order queue."""
+    enqueued before, as it does in one in-order queue; a clone has memory of its own."""
 
     def __init__(self, context, path=Path(__file__).with_suffix(".json")):
         """Build for the first device of a context. Raises RuntimeError where the device cannot run it."""
         path = Path(path)
         self.about = json.loads(path.read_text())
+        if self.about["schema"] != SCHEMA:
+            raise RuntimeError(f"{path.name} has the schema {self.about['schema']}, not {SCHEMA}: it is of another export")
         self.context, self.device = context, context.devices[0]
         self._check()
         text = path.with_name(self.about["source"]).read_text()
@@ -43,8 +49,17 @@ class Program:
         parts = _weights(path, self.about["weights"]) if self.about["weights"] else []
         self._weights = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=p) if p else
                          cl.Buffer(context, flags.READ_ONLY, 1) for p in parts]
-        self._buffers, self._sizes = [], {}
-        self._program, self._kernels = program, {}
+        self._program = program
+        self._start()
+
+    def _start(self):
+        self._buffers, self._sizes, self._kernels = [], {}, {}
+
+    def clone(self):
+        """Another one of the same code and weights, with kernels and memory of its own."""
+        made = copy.copy(self)
+        made._start()
+        return made
 
     def _check(self):
         needs, device = self.about["requires"], self.device
@@ -109,8 +124,9 @@ class Program:
             return np.int32(self._sizes[named[number]])
         return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
 
-    def enqueue(self, queue, /, *arguments, wait_for=None, **sizes):
-        """One run on buffers for all arguments, in order; an event that is complete when it is. sizes: that are not fixed."""
+    def enqueue(self, queue, /, *arguments, wait_for=None, events=None, **sizes):
+        """One run on buffers for all arguments, in order; an event that is complete when it is. sizes: that are not fixed.
+        events: a list that gets (kernel, event) of each launch; of a queue with profiling they say when it ran."""
         self.resize(**sizes)
         if len(arguments) != len(self.about["arguments"]):
             raise TypeError("the arguments are " + ", ".join(a["name"] for a in self.about["arguments"]))
@@ -126,10 +142,12 @@ class Program:
             grid = [self._number(n, around) for n in launch["global"]]
             if 0 in grid:
                 continue
-            self._kernel(launch["kernel"])(queue, grid, launch["local"],
-                                           *(self._place(p, memory, around) for p in launch["arguments"]))
-        for copy in self.about["copies"]:
-            cl.enqueue_copy(queue, self._place(copy["to"], memory), self._place(copy["from"], memory), byte_count=copy["bytes"])
+            event = self._kernel(launch["kernel"])(queue, grid, launch["local"],
+                                                   *(self._place(p, memory, around) for p in launch["arguments"]))
+            if events is not None:
+                events.append((launch["kernel"], event))
+        for row in self.about["copies"]:
+            cl.enqueue_copy(queue, self._place(row["to"], memory), self._place(row["from"], memory), byte_count=row["bytes"])
         return cl.enqueue_marker(queue)
 
     def _checked(self, about, given):
@@ -140,16 +158,29 @@ class Program:
                 raise TypeError(f"{name} is {given.dtype}, not {about['dtype']}")
             if given.shape != shape:
                 raise ValueError(f"{name} has the shape {given.shape}, not {shape}")
-            if not given.flags.c_contiguous or given.offset:
-                raise ValueError(f"{name} is a view with strides or an offset: copy it")
-            given = given.base_data
+            if not given.flags.c_contiguous:
+                raise ValueError(f"{name} is a view with strides: copy it")
+            given = self._part(name, given) if given.offset else given.base_data
         if not isinstance(given, cl.MemoryObject):
             raise TypeError(f"{name} is a {type(given).__name__}, not a cl.Buffer or a pyopencl.array.Array")
         if given.context != self.context:
             raise ValueError(f"{name} is a buffer of another context")
+        flags = given.flags | (whole.flags if (whole := given.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)) else 0)
+        if about["role"] != "input" and flags & cl.mem_flags.READ_ONLY:
+            raise ValueError(f"{name} is written, and its buffer is READ_ONLY")
+        if about["role"] != "output" and flags & cl.mem_flags.WRITE_ONLY:
+            raise ValueError(f"{name} is read, and its buffer is WRITE_ONLY")
         if given.size < (needed := math.prod(shape) * _numpy(about["dtype"]).itemsize):
             raise ValueError(f"{name} has {given.size} bytes, not {needed}")
         return given
+
+    def _part(self, name, given):
+        """The part of a buffer that a view is, where the device lets buffers begin there."""
+        step = self.device.mem_base_addr_align // 8
+        if given.offset % step or given.base_data.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT):
+            raise ValueError(f"{name} is a view that begins {given.offset} bytes into its buffer, which is no multiple of "
+                             f"{step}: copy it")
+        return given.base_data.get_sub_region(given.offset, max(1, given.nbytes))
 
     def _check_apart(self, memory):
         """The kernels take what they write to lie apart from all else."""

@@ -71,6 +71,8 @@ class Groups:
     coarse: int = cost(1 << 15, "elements", "that a group stores at least on a CPU", guess("some microseconds' work"))
     per_core: int = cost(32, "groups", "for each core of a CPU at least, so that cores that are late can be helped", guess(
         _BY_HAND))
+    hoisted: float = cost(0.0, "ratio", "loads of an unrolled loop that compilers put before it, in registers", measured(
+        "ptxas 12 schedules by registers: 64 sums and 16 steps of 16 operands take 119 of them on sm_90"))
     private: int = cost(1 << 10, "bytes", "that an item may keep of what statements hand on", guess(_BY_HAND))
 
 

@@ -26,6 +26,7 @@ from typing import TypeAlias
 
 from polytc.errors import Span
 from polytc.options import Licence, check_fast
+from polytc.program.intrinsics import Call as IntrinsicCall
 from polytc.program.scalars import BOOL, DType
 from polytc.program.terms import (
     Binary,
@@ -133,6 +134,7 @@ class Statement:
     bounds: ranges that memory decides; the box holds all values that such an index can have.
     atomic: each instance of an update of whole numbers reads and writes its element in one step, so that the items of a GPU may
         run instances that meet in one element at once.
+    intrinsic: what its innermost loops become where a target has its text (schedule.user.changes.tensorization).
     """
 
     name: str
@@ -146,6 +148,7 @@ class Statement:
     loops: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
     atomic: bool = False
+    intrinsic: IntrinsicCall | None = None
 
     @property
     def depth(self) -> int:

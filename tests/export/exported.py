@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from polytc.errors import TargetError
 from polytc.program import scalars
 from polytc.targets.opencl.driver import devices
 
+INCLUDE = Path(__file__).parent / "include"
 CC = shutil.which("cc") or shutil.which("gcc")
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
 
@@ -88,11 +90,22 @@ def built(folder: Path, name: str, libraries: Sequence[str] = ("-lOpenCL",), com
         pytest.skip("there is no C compiler")
     if "-lOpenCL" in libraries:
         device()
-        probe = subprocess.run([compiler, "-x", "c", "-", "-lOpenCL", "-o", os.devnull], capture_output=True, text=True,
-                               input="#define CL_TARGET_OPENCL_VERSION 120\n#include <CL/cl.h>\nint main(void) { return 0; }\n")
-        if probe.returncode:
-            pytest.skip("there are no headers and loader of OpenCL for C")
+        libraries = opencl(compiler)
     subprocess.run([compiler, *STRICT, "main.c", f"{name}.c", *libraries, "-o", "run"], cwd=folder, check=True)
+
+
+def opencl(compiler: str) -> list[str]:
+    """The flags for OpenCL: of the system's header and loader, else of a header of the tests and the loader of pyopencl. Skips
+    without either."""
+    probe = "#define CL_TARGET_OPENCL_VERSION 120\n#include <CL/cl.h>\nint main(void) { return clGetPlatformIDs(0, 0, 0); }\n"
+    found = importlib.util.find_spec("pyopencl")
+    folders = Path(found.origin).parents[:2] if found is not None and found.origin else ()
+    loaders = [p for folder in folders for p in folder.glob("*.libs/libOpenCL*")]
+    for flags in (["-lOpenCL"], *([f"-I{INCLUDE}", str(p), f"-Wl,-rpath,{p.parent}"] for p in loaders)):
+        command = [compiler, "-x", "c", "-", "-x", "none", *flags, "-o", os.devnull]
+        if not subprocess.run(command, capture_output=True, text=True, input=probe).returncode:
+            return flags
+    pytest.skip("there are no header and loader of OpenCL for C")
 
 
 def outputs(folder: Path, name: str, inputs: Sequence[np.ndarray], sizes: Mapping[str, int] | None = None,

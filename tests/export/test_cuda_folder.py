@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -161,3 +162,69 @@ def test_rows_that_are_walked_as_one(tmp_path: Path) -> None:
     folder = write(ROWS, tmp_path, shapes=ROW_SHAPES)
     x, z = random(7, 3), random(7, 3, seed=1)
     exported.agree(run(folder, "rows", [x, z], {"n": 7, "m": 3}), [2*x + z])
+
+
+class Host:
+    """The host of a program in a library, with what the runtime of the tests counts devices by."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        text = (folder / source).read_text()
+        rows = "".join(f"    {{(const void *){m[2]}, polytc_launch_{m[2]}}},\n" for m in cuda_here.KERNEL.finditer(text))
+        (folder / "all.cpp").write_text(f'#include "{source}"\n{cuda_here.callers(text)}\n'
+                                        f"const polytc_kernel polytc_kernels[] = {{\n{rows}    {{NULL, NULL}}\n}};\n"
+                                        'extern "C" void set_devices(int here, int of_all) '
+                                        "{ polytc_device_here = here; polytc_device_of_all = of_all; }\n")
+        subprocess.run([cuda_here.COMPILER, *cuda_here.STRICT, *SENSE, *TRAPS, "-shared", "-fPIC", "-I", RUNTIME, "all.cpp",
+                        "-o", "host.so"], cwd=folder, check=True)
+        self.code = ctypes.CDLL(str(folder / "host.so"))
+        for name in ("host_create", "host_clone"):
+            getattr(self.code, name).restype = ctypes.c_void_p
+        self.code.host_error.restype = ctypes.c_char_p
+
+    def run(self, made: ctypes.c_void_p, x: np.ndarray) -> np.ndarray:
+        found = np.empty_like(x)
+        assert self.code.host_run(made, ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(found.ctypes.data)) == 0
+        return found
+
+
+X = np.arange(512, dtype=np.float32)
+
+
+def two(x: np.ndarray) -> np.ndarray:
+    t = x + x[::-1]
+    return t * t[::-1]
+
+
+@DIALECTS
+def test_the_host_in_a_project(dialect: cuda.Dialect, tmp_path: Path) -> None:
+    write("T[i] = X[i] + X[511-i]; Y[i] = T[i] * T[511-i]", tmp_path, "host", dialect, shapes={"X": (512,)})
+    host = Host(tmp_path, f"host.{dialect.ending}")
+    first = ctypes.c_void_p(host.code.host_create(None))
+    other = ctypes.c_void_p(host.code.host_clone(first))
+    seen: list[tuple[bytes, int]] = []
+    observer = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int)(
+        lambda data, kernel, stream, ended: seen.append((kernel, ended)))
+    host.code.host_observe(first, observer, None)
+    np.testing.assert_array_equal(host.run(first, X), two(X))
+    names = [row["kernel"].encode() for row in json.loads((tmp_path / "host.json").read_text())["launches"]]
+    assert seen == [(name, ended) for name in names for ended in (0, 1)]
+    host.code.host_release(first)
+    np.testing.assert_array_equal(host.run(other, X), two(X))
+    assert len(seen) == 2 * len(names)
+    for here, of_all, code in ((0, 0, 0), (0, 1, 4), (1, 1, 4), (0, -1, 4)):
+        host.code.set_devices(here, of_all)
+        y = np.empty_like(X)
+        assert host.code.host_run(other, *(ctypes.c_void_p(a.ctypes.data) for a in (X, y))) == code
+    assert b"device" in host.code.host_error(4)
+    host.code.set_devices(0, 0)
+    host.code.host_release(other)
+
+
+@DIALECTS
+def test_the_description_has_a_schema_and_the_parameters_of_kernels(dialect: cuda.Dialect, tmp_path: Path) -> None:
+    write("T[i] = X[i] + X[511-i]; Y[i] = T[i] * T[511-i]", tmp_path, "host", dialect, shapes={"X": (512,)})
+    about = json.loads((tmp_path / "host.json").read_text())
+    assert about["schema"] == 1
+    found = {(p["name"], p["type"], p["access"]) for kernel in about["kernels"] for p in kernel["parameters"]}
+    assert ("X", "const float* __restrict__", "read") in found
+    assert ("Y", "float* __restrict__", "write") in found

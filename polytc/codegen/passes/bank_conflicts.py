@@ -9,8 +9,9 @@
 
 so that the items' words lie in different banks of local memory, which serves a bank's words one after another (Ruetsch &
 Micikevicius, Optimizing Matrix Transpose in CUDA, 2009). Where vectors are loaded or stored, rows get a whole vector more, as
-these want their alignment. Rows that a matrix unit reads have an odd number of its blocks. Guarantees: every access finds the
-element it found before; the local arrays of a kernel that gets longer rows fit local memory.
+these want their alignment; so do operands of declared intrinsics. Rows that a matrix unit reads have an odd number of its
+blocks. Guarantees: every access finds the element it found before; the local arrays of a kernel that gets longer rows fit
+local memory.
 """
 
 from __future__ import annotations
@@ -58,9 +59,14 @@ def pad_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
         used.setdefault(name, []).append(_Access(indices, times, tuple(_place(indices, numbers) for numbers in warp)))
     room = machine.local_bytes - sum(b.size * b.dtype.bytes for b in own)
     longer: dict[loops.Buffer, loops.Buffer] = {}
-    blocks = matrix_products.tiles(kernel.body)
+    blocks, units = matrix_products.tiles(kernel.body), dict(_units(kernel))
     for b in own:
-        more = _odd(b, room) if b.name in blocks else _longer(b, used.get(b.name, []), room, machine.costs.groups.banks)
+        unit, accesses = units.get(b.name, 1), used.get(b.name, [])
+        more = b
+        if b.name in blocks:
+            more = _odd(b, room)
+        elif unit:
+            more = _longer(b, accesses, room, machine.costs.groups.banks, unit)
         if more != b:
             longer[b] = more
             room -= (more.size - b.size) * b.dtype.bytes
@@ -94,11 +100,26 @@ def _numbers(kernel: loops.Kernel) -> Iterator[dict[str, int]]:
         yield dict(zip(names, numbers, strict=True))
 
 
-def _longer(b: loops.Buffer, used: list[_Access], room: int, banks: int) -> loops.Buffer:
-    """The buffer with the rows that cost the fewest turns, of those that fit `room` more bytes."""
+def _units(kernel: loops.Kernel) -> Iterator[tuple[str, int]]:
+    """Buffers that declared intrinsics touch, and the elements by which their rows may get longer; 0 where they may not, as the
+    text of the intrinsic is not told how long they are."""
+    calls = dict(kernel.intrinsics)
+    for s in traverse.walk_stmt(kernel.body) if calls else ():
+        call = calls.get(s.origin) if isinstance(s, loops.Store) else None
+        if call is None or not isinstance(s, loops.Store):
+            continue
+        code = " ".join(text for _, text in call.intrinsic.code)
+        told = all(f"{{{o.name}.{d}}}" in code for o in call.operands for d in range(len(o.rows) - 1))
+        touched = [s.buffer, *(e.buffer for top in traverse.expressions(s) for e, _ in traverse.loads(top))]
+        yield from ((b.name, max(1, call.intrinsic.alignment // b.dtype.bytes) if told else 0) for b in touched)
+
+
+def _longer(b: loops.Buffer, used: list[_Access], room: int, banks: int, unit: int = 1) -> loops.Buffer:
+    """The buffer with the rows that cost the fewest turns, of those that fit `room` more bytes. unit: elements by which rows
+    may get longer."""
     if len(b.shape) < 2 or not used:
         return b
-    whole = max(a.lanes for a in used)
+    whole = max(unit, *(a.lanes for a in used))
     turns = {b: _turns(b, used, banks)}
     for extra in (whole, 2 * whole):
         more = replace(b, shape=(*b.shape[:-1], b.shape[-1] + extra))

@@ -68,6 +68,8 @@ def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """A loop, with what can be promoted around it alone, then in the regions inside: the region around touches it in other
     ways, too, or the loop may not run, and then that is for the case that it does. One that runs once is none: passes
     behind this one write its body alone."""
+    if s.kind == "matrix":  # is done as a whole
+        return s
     repeats = s.kind == "sequential" and not (_runs(s) and traverse.runs_once(s)) and not _shared(s)
     promoted, chosen = _chosen(s, facts, done, looped=True) if repeats else (s, frozenset[str]())
     if not chosen:

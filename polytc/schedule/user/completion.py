@@ -104,7 +104,7 @@ def _vectors(s: S, name: str, machine: Machine) -> S:
     """A vector loop for a statement, and an unrolled one beside it where the register tile of a contraction has one."""
     around, typical = loopnest.loops(s.body, name), numeric(s.program)
     statement = typical.statement(name)
-    if statement.where or any(x.kind in AT_ONCE[1:] for x in around):
+    if statement.where or statement.intrinsic is not None or any(x.kind in AT_ONCE[1:] for x in around):
         return s
     steps = {i: loop for loop in around if (i := _walks(loop, name)) is not None}
     accesses, lanes = of_statement(typical, statement), lane_width(typical, statement, machine)

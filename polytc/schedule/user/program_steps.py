@@ -12,13 +12,16 @@ from polytc.poly import dependences
 from polytc.poly import scop as polyhedra
 from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.intrinsics import Intrinsic
 from polytc.program.names import update_of
 from polytc.schedule.user import extents, loopnest
 from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, windows
 from polytc.schedule.user.changes.elements import Told
 from polytc.schedule.user.changes.listed import Change
 from polytc.schedule.user.changes.pieces import Piece, rest
+from polytc.schedule.user.changes.tensorization import Tensorize
 from polytc.schedule.user.directives import caching, placing
+from polytc.schedule.user.directives import kinds as kinds_of_loops
 from polytc.schedule.user.loopnest import Body
 from polytc.schedule.user.steps import Steps, by_tensor
 
@@ -231,6 +234,37 @@ class ProgramSteps(Steps):
         body = placing.beside(begun, part, found.whole, placing.depth_known(body, part, told), both, after=True)
         change = partial_sums.PartialSums(statement, piece)
         return self.changed([change], found.program, f"rfactor {statement} over {loop}", body)
+
+    # ---- intrinsics
+
+    @by_tensor
+    def tensorize(self, statement: str, at: str, intrinsic: Intrinsic) -> Self:
+        """Let a loop around a statement, with all inside of it, be a call of an intrinsic that was declared (polytc.intrinsic).
+
+            for k.0: for k.1: S1 adds A[i,k] * B[j,k] to C[i,j]   ->   for k.0: dot8(C[i,j], A[i,k.0*8], B[j,k.0*8])    at k.1
+
+        at: the outermost of the loops that become the call. They are compared with what the intrinsic computes: the box of
+        their iterations, the operator, the value with its types, and each access as an affine map. Targets whose language it
+        has a text for write that; the others run the loops. Raises E711 where the loops compute something else, with the
+        operand, E708 for loops that run other statements, too, or that were skewed, and for `precise` sums of floats.
+        """
+        depth = loopnest.depth(self.body, statement, at)
+        inside = loopnest.loops(self.body, statement)[depth:]
+        others = [x for x in loopnest.statements(inside[0].body) if x != statement]
+        if others:
+            raise errors.fail("E708", f"{at} runs {', '.join(others)} besides {statement}: it is no call of {intrinsic.name}",
+                              notes=["distribute the loops first"])
+        values = [x.value(statement) for x in inside]
+        pieces = [Piece.of(v) for v in values]
+        unknown = next((v for v, p in zip(values, pieces, strict=True) if p is None), None)
+        if unknown is not None:
+            raise errors.fail("E708", f"a loop of {statement} runs over {pr.format_expr(unknown)}: no piece of an index",
+                              notes=["tensorize loops that are not skewed, shifted or collapsed"])
+        wanted = Tensorize(statement, tuple(p for p in pieces if p is not None), intrinsic)
+        body = self.body
+        for x in inside:
+            body = kinds_of_loops.mark(body, statement, x.name(statement), kinds.MATRIX)
+        return self.changed([wanted], wanted.apply(self.program), f"tensorize {at} of {statement} as {intrinsic.name}", body)
 
     # ---- statements less and more
 

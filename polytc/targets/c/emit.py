@@ -40,4 +40,4 @@ def library(parts: Sequence[Part]) -> Library:
     head = [*parallel, *([str(preamble)] if str(preamble) else [])]
     # sums are contracted as in all other targets; not where the program asks for precision
     contract = "off" if any(k.precise for k in kernels) else "fast"
-    return Library("\n".join([*head, *texts]), tuple(launches), {}, f"-std=c99 -O3 -ffp-contract={contract}", False, 0)
+    return Library("\n".join([*head, *texts]), tuple(launches), {}, f"-std=c99 -O3 -ffp-contract={contract}", False, 0, {})

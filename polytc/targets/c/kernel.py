@@ -21,6 +21,8 @@ _LANE = "lane of the vector"
 class KernelWriter(Statements):
     """Writes a kernel; `lines` is then its text, `sizes` the sizes that it takes as arguments behind its arrays."""
 
+    language = "c"
+
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, open_: tuple[str, ...] = (),
                  notes: Mapping[str, str] | None = None) -> None:
         names = Names(language.RESERVED, language.RESERVED_PREFIXES)

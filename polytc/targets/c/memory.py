@@ -44,6 +44,9 @@ class Place:
 class Memory:
     """The places of a kernel's buffers. Its own arrays hold halves as floats."""
 
+    needs_alignment = False
+    """Do arrays begin where vectors do? Hosts for C promise elements only."""
+
     def __init__(self, kernel: loops.Kernel, spell: Callable[[loops.Buffer], str], preamble: Preamble) -> None:
         halves = {"f16": "half", "bf16": "bfloat"}
         self._places = {b: Place(spell(b), language.stored(b.dtype), None, halves.get(b.dtype.name, "")) for b in kernel.args}
@@ -54,6 +57,10 @@ class Memory:
     def place(self, buffer: loops.Buffer) -> Place:
         """Where a buffer lives."""
         return self._places[buffer]
+
+    def space_of(self, buffer: loops.Buffer) -> str:
+        """There is one."""
+        return ""
 
     def is_contiguous(self, indices: tuple[loops.Expr, ...]) -> bool:
         """Never asked of scalars."""

@@ -28,7 +28,7 @@ def prepared(module: loops.Module, machine: Machine, lanes: Sequence[int]) -> tu
     kernels = tuple(ndrange.prepare(work_items.drop_item_dimensions(work_group_coarsening.coarsen(k, machine))) for k in apart)
     if machine.kind != "gpu":
         return kernels
-    return tuple(unroll_hints.mark_short_loops(predicated_updates.predicate(k)) for k in kernels)
+    return tuple(unroll_hints.mark_short_loops(predicated_updates.predicate(k), machine) for k in kernels)
 
 
 def check_group(writer: GroupWriter, machine: Machine) -> None:
@@ -80,7 +80,7 @@ def library(parts: Sequence[Part], written: Callable[[Part], Sequence[GroupWrite
     doubles = any(uses_double(p.module) for p in parts)
     flags = build(loops.Module("all", (), (), (), tuple(k for p in parts for k in p.module.kernels)))
     return Library("\n".join([*head(texts, doubles), *texts]), tuple(launches), {w.entry: w.local_bytes for w in writers},
-                   flags, doubles, alignment(writers))
+                   flags, doubles, alignment(writers), {w.entry: w.parameters for w in writers})
 
 
 def uses_double(module: loops.Module) -> bool:

@@ -26,9 +26,19 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """Of a kernel in a text. type: as it is declared; access: 'read', 'write' or 'read_write' of an array, '' of a number."""
+
+    name: str
+    type: str
+    access: str
+
+
+@dataclass(frozen=True)
 class Library:
     """text: without a head comment. launches: of each part, in order; local_bytes: by entry. build: compiler flags. doubles:
-    does it compute with f64? alignment: bytes that the address of each array is a multiple of; 0: that of its elements."""
+    does it compute with f64? alignment: bytes that the address of each array is a multiple of; 0: that of its elements.
+    parameters: of kernels, by entry."""
 
     text: str
     launches: tuple[tuple[Launch, ...], ...]
@@ -36,6 +46,7 @@ class Library:
     build: str
     doubles: bool
     alignment: int
+    parameters: dict[str, tuple[Parameter, ...]]
 
 
 def commented(part: Part, lines: Sequence[str], first: bool) -> str:

@@ -37,7 +37,12 @@ class Place(Protocol):
 class Memory(Protocol):
     """See opencl/memory.py."""
 
+    needs_alignment: bool
+
     def place(self, buffer: loops.Buffer) -> Place:
+        ...
+
+    def space_of(self, buffer: loops.Buffer) -> str:
         ...
 
     def is_contiguous(self, indices: tuple[loops.Expr, ...]) -> bool:

@@ -116,6 +116,10 @@ class Memory:
     def place(self, buffer: loops.Buffer) -> Place:
         return self._places[buffer]
 
+    def space_of(self, buffer: loops.Buffer) -> str:
+        """What the type of a pointer to the buffer begins with."""
+        return self.pointer(self.place(buffer).space).strip()
+
     @staticmethod
     def is_contiguous(indices: tuple[loops.Expr, ...]) -> bool:
         """Whether a vector access touches consecutive elements."""

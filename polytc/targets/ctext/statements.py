@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import ClassVar
 
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.emitter import Emitter, Names
 from polytc.program.scalars import I64, DType
-from polytc.targets.ctext import common_subexpressions
+from polytc.targets.ctext import common_subexpressions, intrinsic_calls, intrinsic_nests
 from polytc.targets.ctext.expressions import Expressions
 from polytc.targets.ctext.memory import Memory
 from polytc.targets.ctext.preamble import Preamble
@@ -43,6 +44,9 @@ class Statements(Emitter):
         self.waiting: list[loops.Buffer] = []
         self.beginning: loops.Buffer | None = None
 
+    language: ClassVar[str]
+    """Of intrinsics' texts: one of program.intrinsics.LANGUAGES."""
+
     def is_variable(self, b: loops.Buffer) -> bool:
         """Is a buffer a variable of one element?"""
         raise NotImplementedError
@@ -59,7 +63,11 @@ class Statements(Emitter):
         """Write a statement; variables that begin with it are declared where it is reached."""
         if not (isinstance(s, loops.Alloc | loops.Block) or isinstance(s, loops.For) and s.var in self.shared):
             self.declare(s)
-        super().emit(s)
+        nest = intrinsic_nests.nest_of(s, self.kernel, self.language) if isinstance(s, loops.For) else None
+        if nest is not None:
+            intrinsic_calls.write(self, nest, self.language)
+        else:
+            super().emit(s)
 
     def declare(self, s: loops.Stmt) -> None:
         """Declare the variables that a statement uses and none before it did; one that it sets, with its value."""
@@ -163,6 +171,7 @@ class Statements(Emitter):
             self.scoped(lambda: self.body(orelse), "} else {")
 
     def emit_store(self, s: loops.Store) -> None:
+        intrinsic_nests.check_alone(s, self.kernel, self.language)
         self.note(s)
         own = common_subexpressions.of_store(s, self.expressions.known) if s.buffer.space != "private" else []
         if own and not self.alone:

@@ -12,6 +12,7 @@ from polytc.codegen.passes import work_items
 from polytc.codegen.target import Launch, Repeat
 from polytc.program.scalars import BOOL
 from polytc.targets.ctext import common_subexpressions
+from polytc.targets.ctext.library import Parameter
 from polytc.targets.ctext.places import Memory
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.statements import Statements, allocated, index_type
@@ -47,6 +48,7 @@ class GroupWriter(Statements):
         self.counters = tuple(s.var for s in kernel.host if s.var in read)
         self.passed = _passed(kernel)
         self.positions = common_subexpressions.positions(kernel, POSITION)
+        self.parameters: tuple[Parameter, ...] = ()
 
     @abstractmethod
     def head(self, arguments: Sequence[str]) -> Sequence[str]:
@@ -79,7 +81,10 @@ class GroupWriter(Statements):
     def write(self) -> None:
         """Fill `lines`."""
         args = [self.argument(b, b.name not in self.kernel.writes, b.name not in self.passed) for b in self.kernel.args]
+        access = [*map(self.access, self.kernel.args), *([""] * len((*self.sizes, *self.counters)))]
         args += [f"const int {self.names.variable(n)}" for n in (*self.sizes, *self.counters)]
+        typed = [arg.rpartition(" ") for arg in args]
+        self.parameters = tuple(Parameter(name, ctype, how) for (ctype, _, name), how in zip(typed, access, strict=True))
         for line in self.head(args):
             self.line(line)
         self.line("{")
@@ -96,6 +101,14 @@ class GroupWriter(Statements):
                 self.enter({v: intervals.Interval(0, self.ndrange.items[int(v[-1])] - 1) for v in self.shared})
                 self.emit(self.kernel.body)
         self.line("}")
+
+    def access(self, b: loops.Buffer) -> str:
+        """How the kernel uses an array, in words."""
+        loaded = any(e.buffer.name == b.name for s in traverse.walk_stmt(self.kernel.body)
+                     for top in traverse.expressions(s) for e, _ in traverse.loads(top))
+        if b.name not in self.kernel.writes:
+            return "read"
+        return "read_write" if loaded else "write"
 
     @property
     def launch(self) -> Launch:

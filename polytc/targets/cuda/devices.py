@@ -14,18 +14,21 @@ from polytc.targets.cuda import nvrtc
 
 errors.register(E526="a CUDA call failed")
 
+ANY = -1
+"""In place of the number of a device, see `holder`."""
 OUT_OF_MEMORY = 2
 """A result of the driver's."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """number: in the driver's order. architecture: its compute capability, 90 of 9.0."""
+    """number: in the driver's order. architecture: its compute capability, 90 of 9.0. among: how many devices there are."""
 
     number: int
     name: str
     architecture: int
     machine: Machine
+    among: int = 1
 
 
 @functools.cache
@@ -41,7 +44,19 @@ def choose() -> Device:
     if not number.isdigit() or int(number) >= count:
         raise errors.fail("E524", f"there is no CUDA device {number}: there are {count}", kind=errors.TargetError,
                           notes=["POLYTC_CUDA_DEVICE chooses by number, from 0"])
-    return _described(driver, int(number))
+    return replace(_described(driver, int(number)), among=count)
+
+
+def holder(address: int) -> int | None:
+    """The number of the device on which memory lies, ANY for memory that moves between them and the host; None for other
+    addresses."""
+    driver = nvrtc.bindings("driver")
+    kinds = driver.CUpointer_attribute
+    code, number = driver.cuPointerGetAttribute(kinds.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
+    if int(code):
+        return None
+    code, managed = driver.cuPointerGetAttribute(kinds.CU_POINTER_ATTRIBUTE_IS_MANAGED, address)
+    return ANY if not int(code) and managed else int(number)
 
 
 def _described(driver: Any, number: int) -> Device:

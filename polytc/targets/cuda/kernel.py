@@ -19,6 +19,8 @@ from polytc.targets.cuda import language, matrix_functions, matrix_unit, memory,
 class KernelWriter(GroupWriter):
     """See ctext/work_groups.py."""
 
+    language = "cuda"
+
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, open_: tuple[str, ...] = (),
                  notes: Mapping[str, str] | None = None, matrix_units: bool = False) -> None:
         """matrix_units: whether there are such."""
@@ -143,7 +145,8 @@ class KernelWriter(GroupWriter):
 
     def plain_loop(self, s: loops.For) -> None:
         if s.kind in ("unroll", "rolled"):
-            self.line("#pragma unroll" if s.kind == "unroll" else "#pragma unroll 1")
+            copies = f" {s.copies}" if s.copies else "" if s.kind == "unroll" else " 1"
+            self.line(f"#pragma unroll{copies}")
         self.loop(s)
 
 

@@ -17,6 +17,8 @@ from polytc.targets.opencl.memory import Memory
 class KernelWriter(GroupWriter):
     """See ctext/work_groups.py."""
 
+    language = "opencl"
+
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, machine: Machine, open_: tuple[str, ...] = (),
                  notes: Mapping[str, str] | None = None) -> None:
         kernel = joined_digits.joined(kernel)
@@ -52,7 +54,7 @@ class KernelWriter(GroupWriter):
     def plain_loop(self, s: loops.For) -> None:
         """With what asks for memory ahead, on CPUs."""
         if s.kind == "unroll":
-            self.line("#pragma unroll")
+            self.line(f"#pragma unroll{f' {s.copies}' if s.copies else ''}")
         elif s.kind == "rolled":
             self.line("#pragma unroll 1")
         around = self.enclosing

@@ -9,7 +9,6 @@ the model of `estimate`, and at least twice as many independent instances (sched
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from math import prod
 
@@ -18,8 +17,8 @@ from polytc.codegen.target import Launch, Source
 from polytc.decisions import Record
 from polytc.machine import Machine
 from polytc.poly import isl
-from polytc.poly.dependences import Dependences, analyse
-from polytc.poly.scop import Scop, extract
+from polytc.poly.dependences import Dependences
+from polytc.poly.scop import Scop
 from polytc.program import extents, kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
@@ -27,7 +26,8 @@ from polytc.program.sizes import representative, representatives
 from polytc.schedule import loop_report, parallelism
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.loop_report import Found, ReportedBand, ReportedLeaf, ReportedLoop
-from polytc.schedule.tree import Schedule, read, to_yaml
+from polytc.schedule.tree import Schedule
+from polytc.schedule.typical import of_typical
 from polytc.targets.opencl import estimate, warp_traffic
 
 TOLERATED = 10e-6
@@ -36,9 +36,6 @@ FULL = 1.25
 """Time of a launch, in that of as much work on a device all of whose units are busy, up to which it has groups enough."""
 MORE = 2
 """Independent instances for each work-item at least, where there are more: with fewer there is little to gain."""
-_DOMAIN = re.compile(r'domain: "[^"]*"')
-_OPTIONS = re.compile(r"^ *options: .*\n", re.MULTILINE)
-"""Of the code for a band, not of its order."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, 
         if pr.scatters(heavy) and heavy.bounds:                      # most instances only tell that they are not there
             continue
         if scop.program.sizes:
-            scop, deps, schedule = _of_typical(program, schedule)
+            scop, deps, schedule = of_typical(program, schedule)
         free = parallelism.independent(scop, deps, heavy)
         groups, seconds, least = few
         items = prod(launch.local_size)
@@ -106,13 +103,6 @@ def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, 
         found.append(Starving(launch.entry, tuple(s.name for s in mine), groups, items, needed, heavy.name,
                               free.at_once, seconds, least, _reason(scop.program, heavy, tree, decisions)))
     return tuple(found)
-
-
-def _of_typical(program: pr.Program, schedule: Schedule) -> tuple[Scop, Dependences, Schedule]:
-    """A program of typical sizes, and the schedule for open ones as one of that."""
-    scop = extract(program)
-    text = _OPTIONS.sub("", _DOMAIN.sub(lambda _: f'domain: "{scop.domain}"', to_yaml(schedule), count=1))
-    return scop, analyse(scop), Schedule(read(text, scop))
 
 
 def _few_groups(launch: Launch, kernel: loops.Kernel, program: pr.Program, sizes: dict[str, int], machine: Machine

@@ -56,7 +56,7 @@ RUN |= {
     f"{ROOM}.strip_mining": lambda m, machine: each(lambda k: vectorize.expand_kernel(k, machine))(m, machine),
     f"{ROOM}.work_group_coarsening": lambda m, machine: each(lambda k: work_group_coarsening.coarsen(k, machine))(m, machine),
     f"{ROOM}.tile_promotion": RUN[f"{ROOM}.scalar_replacement"],
-    unroll_hints.__name__: each(unroll_hints.mark_short_loops),
+    unroll_hints.__name__: lambda m, machine: each(lambda k: unroll_hints.mark_short_loops(k, machine))(m, machine),
     predicated_updates.__name__: each(predicated_updates.predicate),
     f"{ROOM}.loop_versioning.rectangular_nest": each(
         lambda k: replace(k, body=squared(k.body, {}, loop_versioning.rectangular_nest))),

@@ -130,7 +130,7 @@ def test_triangles_keep_their_sums_in_registers(text: str) -> None:
     p = stages.build(text, {"A": (256, 64), "B": (64, 256)})
     module = compiler.lower_program(p, CudaTarget(DEVICES["nvidia-sm90"])).loops
     found = 0
-    for k in map(unroll_hints.mark_short_loops, module.kernels):
+    for k in (unroll_hints.mark_short_loops(k, DEVICES["nvidia-sm90"]) for k in module.kernels):
         for x in traverse.walk_stmt(k.body):
             if not isinstance(x, loops.For) or x.kind in ("thread", "block"):
                 continue

@@ -25,7 +25,7 @@ ATTRIBUTES = {"MULTIPROCESSOR_COUNT": 4, "MAX_SHARED_MEMORY_PER_BLOCK": 48 << 10
 
 
 class FakeDriver:
-    """limit: bytes of the largest array."""
+    """limit: bytes of the largest array. others: address -> the number of the device that has it, where that is not 0."""
 
     def __init__(self, devices: int = 1, limit: int = 1 << 30) -> None:
         self.devices, self.limit = devices, limit
@@ -36,6 +36,9 @@ class FakeDriver:
         self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL="thread")
         names = {f"CU_DEVICE_ATTRIBUTE_{n}": n for n in ATTRIBUTES}
         self.CUdevice_attribute = SimpleNamespace(**names)
+        self.CUpointer_attribute = SimpleNamespace(**{f"CU_POINTER_ATTRIBUTE_{n}": n for n in ("DEVICE_ORDINAL", "IS_MANAGED")})
+        self.others: dict[int, int] = {}
+        self.managed: set[int] = set()
 
     def cuInit(self, flags: int) -> tuple[int]:
         return (0,)
@@ -51,6 +54,13 @@ class FakeDriver:
 
     def cuDeviceGetAttribute(self, attribute: str, device: int) -> tuple[int, int]:
         return 0, ATTRIBUTES[attribute]
+
+    def cuPointerGetAttribute(self, attribute: str, address: int) -> tuple[int, int | None]:
+        """Of memory that others than 0 hold: see `others`."""
+        if attribute == "IS_MANAGED":
+            return 0, int(address in self.managed)
+        inside = any(place <= address < place + len(block) for place, block in self.memory.items())
+        return (0, self.others.get(address, 0)) if inside else (1, None)
 
     def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[int, str]:
         return 0, "context"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc.enqueued import dlpack
 from polytc.errors import ArgumentError
 from polytc.targets.cuda.target import CudaTarget
 from tests.targets.cuda.fake_bindings import FakeDriver
@@ -131,3 +132,73 @@ def test_arrays_that_begin_between_two_vectors(driver: FakeDriver, dtype: type, 
     op.enqueue(None, odd["A"], odd["B"], out=odd["C"])
     memory = (ctypes.c_char * odd["C"].contents.nbytes).from_address(odd["C"].address)
     assert (np.frombuffer(memory, dtype) == 17).all()
+
+
+def test_memory_of_another_device(driver: FakeDriver) -> None:
+    driver.devices = 2
+    op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", target=CudaTarget())
+    a, b, c = arrays(driver)
+    op.enqueue(None, a, b, out=c)
+    driver.others[b.address] = 1
+    with pytest.raises(ArgumentError, match="B lies on device 1, the op's device is 0") as refusal:
+        op.enqueue(None, a, b, out=c)
+    assert refusal.value.code == "E402"
+    driver.managed.add(b.address)
+    op.enqueue(None, a, b, out=c)
+    a.address = np.zeros(9 * 17, np.float32).ctypes.data
+    with pytest.raises(ArgumentError, match="A lies in no memory of a CUDA device"):
+        op.enqueue(None, a, b, out=c)
+
+
+@pytest.mark.parametrize("name", ["device_index", "device_id"])
+def test_a_stream_of_another_device(driver: FakeDriver, name: str) -> None:
+    driver.devices = 2
+    op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", target=CudaTarget())
+    given = arrays(driver)
+    stream = TorchStream()
+    setattr(stream, name, 0)
+    op.enqueue(stream, *given[:2], out=given[2])
+    setattr(stream, name, 1)
+    with pytest.raises(ArgumentError, match="the stream is one of device 1, the op's device is 0"):
+        op.enqueue(stream, *given[:2], out=given[2])
+
+
+class ByDLPack:
+    """An array that says by DLPack alone where it is. kind: of the device; the capsule is numpy's, changed."""
+
+    def __init__(self, of: OnDevice, kind: int = dlpack.CUDA, code: int | None = None) -> None:
+        self.of, self.kind, self.code = of, kind, code
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, 0
+
+    def __dlpack__(self, stream: int | None = None) -> Any:
+        capsule = self.of.contents.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        t = dlpack._Tensor.from_address(pointer(capsule, b"dltensor"))
+        t.kind, t.data, t.offset = self.kind, self.of.address - 64, 64
+        t.code = t.code if self.code is None else self.code
+        return capsule
+
+
+def test_arrays_that_show_themselves_by_dlpack(driver: FakeDriver) -> None:
+    op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", target=CudaTarget())
+    a, b, c = arrays(driver)
+    op.enqueue(None, ByDLPack(a), b, out=ByDLPack(c, dlpack.MANAGED))
+    np.testing.assert_allclose(c.read(), a.contents.astype(np.float64) @ b.contents, rtol=1e-5, atol=1e-5)
+    b.contents = np.asfortranarray(b.contents)
+    for bad, says in ((ByDLPack(a, 1), "not an array of a CUDA device"), (ByDLPack(a, code=9), "cannot compute"),
+                      (ByDLPack(b), "not C-contiguous")):
+        with pytest.raises(ArgumentError, match=says):
+            op.enqueue(None, bad, b, out=c)
+
+
+@pytest.mark.parametrize(("dtype", "code", "name"), [
+    ("f4", None, "f32"), ("f2", None, "f16"), ("i1", None, "i8"), ("u8", None, "u64"), ("c8", None, "c64"), ("?", None, "bool"),
+    ("u2", 4, "bf16")])
+def test_types_by_dlpack(driver: FakeDriver, dtype: str, code: int | None, name: str) -> None:
+    found = dlpack.shown(ByDLPack(OnDevice(driver, np.ones((3, 4), dtype)), code=code))
+    assert found is not None
+    assert str(found.dtype) == name
+    assert found.shape == (3, 4)

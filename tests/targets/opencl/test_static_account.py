@@ -11,7 +11,7 @@ from polytc.codegen.target import Source
 from polytc.errors import TargetError
 from polytc.machine import DEVICES
 from polytc.program.scalars import F32
-from polytc.targets.opencl import static
+from polytc.targets.opencl import kernel_table, static
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.codegen import loop_programs as P
 
@@ -146,17 +146,17 @@ def test_calls_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     compilers_that_say(tmp_path, monkeypatch, f"\n{entry}:\n{calls}\ts_endpgm\n",
                        REMARKS.format(entry=entry, registers=1, spilled=0, waves=8, local=0))
     with pytest.raises(TargetError) as info:
-        static.table(source, "amd-gfx90a")
+        kernel_table.table(source, "amd-gfx90a")
     assert info.value.code == "E515"
     assert info.value.notes == (f"error: {entry} calls cosf, sinf, whose registers are not known",)
 
 
-@pytest.mark.parametrize("device", static.CHECKS)
+@pytest.mark.parametrize("device", ["nvidia-sm90", "amd-gfx90a"])
 def test_what_a_compiler_refuses_is_told(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "k.cl:3:1: warning: odd\nk.cl:4:2: error: wrong\nk.cl:5:2: fatal: too wrong\n"
     compilers_that_say(tmp_path, monkeypatch, "", said, status=1)
     with pytest.raises(TargetError) as info:
-        static.table(copies(device), device)
+        kernel_table.table(copies(device), device)
     assert info.value.notes == ("k.cl:4:2: error: wrong", "k.cl:5:2: fatal: too wrong")
 
 
@@ -165,13 +165,13 @@ def test_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static, "missing", lambda device: "")
     monkeypatch.setitem(static.CHECKS, "nvidia-sm90", lambda source: {
         launch.entry: static.Resources(24, 4, 512, 0.5, (3, 2), (64, 8)) for launch in source.launches})
-    (line,) = static.table(source, "nvidia-sm90")
+    (line,) = kernel_table.table(source, "nvidia-sm90")
     asked, moved = 2 * 32 * 4, 64 * 4 + 32 * 4                                  # by a warp: every other word is loaded
     whole = f"{4 * 2 * moved / (4 * (4096 + 1024)):.2f}"
     assert line.split()[1:-2] == ["4", "x", "64", "24", "4", "512", "0.50", "3+2", "64:8", f"{asked / moved:.2f}", "0.00", "0",
                                   whole, "1.00"]
     assert line.split()[-2:] == ["0.4", "waiting"]
-    assert len(line[:static.HEAD.index("  bound")]) == len(static.HEAD) - len("  bound")
+    assert len(line[:kernel_table.HEAD.index("  bound")]) == len(kernel_table.HEAD) - len("  bound")
 
 
 def test_the_table_tells_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

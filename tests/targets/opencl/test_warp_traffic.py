@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import polytc
@@ -132,11 +134,21 @@ def test_short_loops_of_arithmetic_are_unrolled() -> None:
     update = L.Store(Y, (ITEM,), P.add(P.load(Y, ITEM), P.mul(P.load(X, at), P.load(X, at))))
     kinds = {}
     for extent in (16, 32, 33):
-        marked = unroll_hints.mark_short_loops(kernel(P.loop("k", extent, update)))
+        marked = unroll_hints.mark_short_loops(kernel(P.loop("k", extent, update)), GENERIC_GPU)
         kinds[extent] = [s.kind for s in P.traverse.walk_stmt(marked.body) if isinstance(s, L.For)][-1]
     assert kinds == {16: "unroll", 32: "unroll", 33: "sequential"}
-    with_barrier = unroll_hints.mark_short_loops(kernel(P.loop("k", 4, L.block(update, L.Barrier()))))
+    with_barrier = unroll_hints.mark_short_loops(kernel(P.loop("k", 4, L.block(update, L.Barrier()))), GENERIC_GPU)
     assert not any(isinstance(s, L.For) and s.kind == "unroll" for s in P.traverse.walk_stmt(with_barrier.body))
+
+
+@pytest.mark.parametrize(("registers", "copies"), [(128, 0), (16, 0), (15, 4), (8, 4), (7, 2), (2, 1)])
+def test_loops_are_unrolled_as_far_as_registers_hold_their_loads(registers: int, copies: int) -> None:
+    """Eight steps of one load, and no sum that stays in a register."""
+    two = P.add(P.load(X, L.Var("k")), P.load(X, P.add(ITEM, L.Var("k"))))
+    update = L.Store(Y, (ITEM,), P.add(two, two))
+    gpu = replace(DEVICES["amd-gfx90a"], item_registers=registers)
+    marked = unroll_hints.mark_short_loops(kernel(P.loop("k", 8, update)), gpu)
+    assert [(s.kind, s.copies) for s in P.traverse.walk_stmt(marked.body) if isinstance(s, L.For)][-1] == ("unroll", copies)
 
 
 def test_products_of_a_matrix_unit() -> None:

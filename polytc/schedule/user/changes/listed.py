@@ -13,6 +13,7 @@ from polytc.schedule.user.changes.copies import Copy
 from polytc.schedule.user.changes.inlining import Inline
 from polytc.schedule.user.changes.partial_sums import PartialSums
 from polytc.schedule.user.changes.peeling import Peel
+from polytc.schedule.user.changes.tensorization import Tensorize
 from polytc.schedule.user.changes.windows import Window
 
 
@@ -26,6 +27,7 @@ class Change(Protocol):
 
 CHANGES: Mapping[str, Callable[[str], Change | None]] = {
     "cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read, "peel": Peel.read, "inline": Inline.read,
+    "tensorize": Tensorize.read,
     "window": Window.read, "recompute": partial(Window.read, recompute=True)}
 """First word -> what reads the rest of the line; None for what is none."""
 

@@ -52,6 +52,30 @@ static inline cudaError_t cudaFree(void *given)
     return cudaSuccess;
 }
 
+/* The device that is current, and the one on which everything lies; tests change them. */
+static int polytc_device_here = 0, polytc_device_of_all = 0;
+
+struct cudaPointerAttributes {
+    int device;
+};
+
+static inline cudaError_t cudaGetDevice(int *device)
+{
+    *device = polytc_device_here;
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *found, const void *)
+{
+    found->device = polytc_device_of_all;
+    return polytc_device_of_all < 0 ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+static inline cudaError_t cudaGetLastError()
+{
+    return cudaSuccess;
+}
+
 static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, int)
 {
     memcpy(to, from, bytes);

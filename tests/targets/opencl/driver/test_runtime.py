@@ -275,13 +275,54 @@ def test_what_is_no_queue_no_event_or_of_another_context_is_told(queue) -> None:
         fixed.enqueue(queue, foreign, out=c)
 
 
-def test_parts_of_arrays_are_refused(queue) -> None:  # type: ignore[no-untyped-def]
+def test_views_that_begin_inside_of_a_buffer(queue) -> None:  # type: ignore[no-untyped-def]
     from pyopencl import array
-    whole = array.zeros(queue, (8, 8), np.float32)
+    step = queue.device.mem_base_addr_align // 32  # numbers of f32 between places where buffers may begin
+    whole = array.to_device(queue, random(4, step))
     op = polytc.compile("C[i,j] = A[i,j] + 1", target="opencl")
-    for part, words in ((whole[2:], "begins 64 bytes"), (whole[:, 2:], "not C-contiguous")):
+    expected = whole.get()
+    op.enqueue(queue, whole[:2], out=whole[2:]).wait()
+    np.testing.assert_array_equal(whole.get(), np.concatenate([expected[:2], expected[:2] + 1]))
+    small = array.zeros(queue, (8, 8), np.float32)
+    for part, words in ((small[1:], "begins 32 bytes"), (small[:, 2:], "not C-contiguous")):
         with pytest.raises(ArgumentError, match=words):
             op.enqueue(queue, part, out=array.empty(queue, part.shape, np.float32))
+    with pytest.raises(ArgumentError, match="are the same buffer"):
+        op.enqueue(queue, whole[1:3], out=whole[2:4])
+
+
+def test_buffers_that_may_not_be_used_so(queue) -> None:  # type: ignore[no-untyped-def]
+    cl = devices.pyopencl()
+    flags = cl.mem_flags
+    op = polytc.compile("Y[i] = X[i] * 2", target="opencl", shapes={"X": (1024,)})
+    read, write, both, whole = (cl.Buffer(queue.context, f, 8192) for f in (
+        flags.READ_ONLY, flags.WRITE_ONLY, flags.READ_WRITE, flags.READ_WRITE))
+    op.enqueue(queue, read, out=write).wait()
+    for x, y, code, words in ((both, read, "E407", "may only be read"), (both, read[:4096], "E407", "may only be read"),
+                              (write, both, "E402", "may only be written"), (whole, whole[:4096], "E408", "same buffer"),
+                              (whole[:4096], whole[2048:6144], "E408", "same buffer")):
+        with pytest.raises(ArgumentError, match=words) as refusal:
+            op.enqueue(queue, x, out=y)
+        assert refusal.value.code == code
+    op.enqueue(queue, whole[:4096], out=whole[4096:8192]).wait()
+
+
+def test_shared_virtual_memory(queue) -> None:  # type: ignore[no-untyped-def]
+    cl = devices.pyopencl()
+    if not queue.device.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER:
+        pytest.skip("the device has none")
+    op = polytc.compile("C[i,j] = A[i,j] + 1", target="opencl")
+    a, c = (cl.svm_empty(queue.context, cl.svm_mem_flags.READ_WRITE, (16, 8), np.float32) for _ in range(2))
+    with cl.SVM(a).map_rw(queue) as mapped:
+        mapped[...] = random(16, 8)
+    for given, out in ((a, c), (cl.SVM(a), cl.SVM(c))):
+        op.enqueue(queue, given, out=out).wait()
+        with cl.SVM(c).map_rw(queue) as mapped:
+            np.testing.assert_array_equal(mapped, random(16, 8) + 1)
+            mapped[...] = 0
+    for out in (a, cl.SVM(a), a[::-1]):
+        with pytest.raises(ArgumentError):
+            op.enqueue(queue, a, out=out)
 
 
 def test_the_device_times_each_kernel() -> None:

@@ -15,3 +15,7 @@
 #define hipStreamSynchronize cudaStreamSynchronize
 #define hipGetErrorString cudaGetErrorString
 #define hipLaunchKernel cudaLaunchKernel
+#define hipPointerAttribute_t cudaPointerAttributes
+#define hipGetDevice cudaGetDevice
+#define hipPointerGetAttributes cudaPointerGetAttributes
+#define hipGetLastError cudaGetLastError
