@@ -26,8 +26,9 @@ from polytc.rewrite.cpu import (
     widening,
 )
 from polytc.rewrite.cpu.winograd import choice as winograd
-from polytc.rewrite.gpu import launched_parts, unread_elements
+from polytc.rewrite.gpu import launched_parts, online_softmax, unread_elements
 from polytc.rewrite.gpu.division import Divided
+from polytc.rewrite.gpu.streamed_softmax import KeyBlocks
 from polytc.rewrite.step import (
     CPU,
     FIXED_RANGES,
@@ -134,6 +135,8 @@ STEPS: tuple[Step, ...] = (
     Step("extremum_blocks", "the place of an extremum is looked for in one block", extremum_blocks.split,
          extremum_blocks.decide, kinds=CPU, needs=(STRAIGHT, NOT_PRECISE), choice=extremum_blocks.Blocks,
          fits=extremum_blocks.fits, options=independent(extremum_blocks.options)),
+    Step("online_softmax", "softmax between two products is one kernel, which goes through the keys in blocks", online_softmax.fuse,
+         online_softmax.decide, kinds=GPU, needs=(STRAIGHT, NOT_PRECISE), choice=KeyBlocks),
     Step("local_tiles", "contractions are divided among work-items, operands copied to local memory",
          staging.STRAIGHT.apply, staging.STRAIGHT.decide, kinds=GPU, needs=(STRAIGHT,), open_sizes=True,
          choice=Divided, fit_together=staging.STRAIGHT.fits, options=staging.STRAIGHT.options),
