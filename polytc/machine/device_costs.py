@@ -58,6 +58,8 @@ class Groups:
     beside: float = cost(0.25, "ratio", "what arithmetic, reads and copies cost that others hide", guess(_BY_HAND))
     meeting: float = cost(7000.0, "multiply-adds", "of a unit in the time of a step's barrier", guess(
         "some 55 cycles, beside 128 multiply-adds in each"))
+    exponential: int = cost(20, "multiply-adds", "an exponential of f32, with what makes it of a score", guess(
+        "one of the special function unit, at a quarter of the rate of multiply-adds, and some sixteen steps around it"))
     guard: int = cost(6, "multiply-adds", "a test whether an element is there", guess("two comparisons of two indices"))
     partial: int = cost(60, "multiply-adds", "of a unit in the time of an element of a partial result, written and read", guess(
         "some 12 bytes of memory in a cycle of a unit, beside 128 multiply-adds"))

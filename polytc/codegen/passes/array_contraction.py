@@ -153,7 +153,7 @@ def _accesses(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[_Access]]:
     """All accesses to the buffers of these names."""
     found: dict[str, list[_Access]] = {}
     outermost: tuple[_Level, ...] = ()
-    for name, indices, path, store in traverse.accesses(s, names, outermost, _inside):
+    for name, indices, path, store in traverse.accesses(s, names, outermost, _inside, _under):
         found.setdefault(name, []).append(_Access(indices, path, store))
     return found
 
@@ -174,6 +174,15 @@ def _inside_of(around: tuple[_Level, ...], accesses: list[_Access]) -> list[_Acc
 
 def _inside(path: tuple[_Level, ...], s: loops.For) -> tuple[_Level, ...]:
     return *path, _Level(s, simplify.values(s, _known(path)))
+
+
+def _under(path: tuple[_Level, ...], s: loops.If) -> tuple[_Level, ...]:
+    """The loops around what runs in one iteration only, `if b == 1`: its number stands in the place of the variable there."""
+    c = s.cond
+    if not isinstance(c, loops.Binary) or c.op != "==" or not isinstance(c.a, loops.Var) or not isinstance(c.b, loops.Const):
+        return path
+    only = int(c.b.value), int(c.b.value)
+    return tuple(replace(level, known=only) if level.node.var == c.a.name else level for level in path)
 
 
 def _known(path: Sequence[_Level]) -> dict[str, simplify.Interval]:

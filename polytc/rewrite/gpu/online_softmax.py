@@ -1,36 +1,70 @@
-"""Softmax between two products in one kernel: a group has some rows, and goes through the keys block by block."""
+"""Softmax between two products in one kernel: each group has some rows, and goes through the keys block by block.
+
+    S[i,j] += Q[i,d]*K[j,d];  M[i] max= S[i,j];  E[i,j] = exp(S[i,j] - M[i])
+    Z[i] += E[i,j];  O[i,e] += E[i,j]*V[j,e];  R[i,e] = O[i,e]/Z[i]
+        with Q[2048,64], K[2048,64], V[2048,64] on gpu
+    ->  ...
+
+What is so far the maximum of a row takes the place of that of all: where it grows, sums and results are multiplied by the
+exponential of what it grew by. So the scores and the weights, which are far more than all that goes in and comes out, stay in
+registers and local memory. Sums of floats are made in other parts than those of the text: not in precise programs
+(docs/accuracy.md). (Milakov & Gimelshein, Online Normalizer Calculation for Softmax, 2018; Rabe & Staats, Self-attention Does Not
+Need O(n^2) Memory, 2021; Dao et al., FlashAttention, 2022.)
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
-from polytc.machine import Machine
+from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
 from polytc.program.names import Names
-from polytc.rewrite.gpu.softmax_chains import chains
+from polytc.rewrite.gpu import softmax_shapes
+from polytc.rewrite.gpu.softmax_chains import Chain, chains
+from polytc.rewrite.gpu.softmax_shapes import Extents
 from polytc.rewrite.gpu.streamed_softmax import KeyBlocks, StreamedSoftmax
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 
 
 def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The chains that take less time as one kernel."""
     chosen, why = list[KeyBlocks](), Reasons()
     for chain in chains(program):
-        by = KeyBlocks(chain.score.name, (16, 8), (2, 8, -(-chain.column.extent // 64) * 4), (64, 32))
+        told = ", ".join(chain.names)
+        if not machine.fast_local_memory:
+            why.declines(told, "one kernel: local memory, in which weights go from item to item, is no faster than the caches")
+            continue
+        best = next(softmax_shapes.candidates(program, chain, machine), None)
+        if best is None:
+            why.declines(told, f"one kernel: {chain.column.extent} columns of values are too many for local memory and registers")
+            continue
+        (by, seconds), apart = best, softmax_shapes.separate(program, chain, machine)
+        estimated = f"{_told(seconds)}; {_told(apart)} in kernels of their own"
+        if seconds >= apart:
+            why.declines(told, f"one kernel: estimated: {estimated}")
+            continue
         chosen.append(by)
-        why.acts(", ".join(chain.names), "one kernel")
+        why.acts(told, f"one kernel, {by.rows} rows by {by.items[0]} x {by.items[1]} items, {by.keys} keys of {chain.key} at a time, "
+                       f"with a running maximum and sums: estimated: {estimated}")
     return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def _told(seconds: float) -> str:
+    return str(Estimate(arithmetic=seconds)).split(":")[0]
 
 
 def fuse(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the chosen chains as one kernel each."""
     by = {c.statement: c for c in decision.choices}
-    for chain in list(chains(program)):
-        if chain.score.name in by:
-            program = _fused(program, StreamedSoftmax(program, chain, by[chain.score.name], Names.of(program)))
+    for name in by:
+        chain = next(c for c in chains(program) if c.score.name == name)
+        program = _fused(program, StreamedSoftmax(program, chain, by[name], Names.of(program)))
     return program
 
 
 def _fused(program: pr.Program, made: StreamedSoftmax) -> pr.Program:
+    """The program with a chain's statements replaced, where its last one stood."""
     new, names = made.statements(), set(made.chain.names)
     last = max(n for n, s in enumerate(program.statements) if s.name in names)
     before, behind = program.statements[:last], program.statements[last + 1:]
@@ -38,3 +72,36 @@ def _fused(program: pr.Program, made: StreamedSoftmax) -> pr.Program:
     used = {s.target for s in statements} | {r.tensor for s in statements for r in pr.reads(s)} | set(program.arrays)
     tensors = (*program.tensors, *made.tensors)
     return replace(program, tensors=tuple(t for t in tensors if t.name in used), statements=statements)
+
+
+def fits(program: pr.Program, machine: Machine, choice: KeyBlocks) -> str:
+    """Why a chain cannot be one kernel so; '' if it can."""
+    found = {c.score.name: c for c in chains(program)}
+    chain = found.get(choice.statement)
+    if chain is None:
+        return f"softmax between products begins with {' or '.join(found) or 'no statement'}"
+    numbers = (*choice.items, *choice.elements, *choice.steps)
+    if (len(choice.items), len(choice.elements), len(choice.steps)) != (2, 3, 2) or min(numbers) < 1:
+        return "`items` are two numbers, `elements` three, and `steps` two"
+    return _misfit(choice, chain, Extents.of(program, chain), machine)
+
+
+def _misfit(choice: KeyBlocks, chain: Chain, x: Extents, machine: Machine) -> str:
+    """See `fits`."""
+    if prod(choice.items) > machine.max_work_group:
+        return f"a group has {machine.max_work_group} items at most"
+    if choice.columns < x.columns:
+        return f"a group has all {x.columns} columns"
+    if choice.keys % choice.steps[1]:
+        return f"the second of `steps` divides {choice.keys}, the keys of a block"
+    bytes_ = softmax_shapes.local_bytes(choice, x)
+    return "" if bytes_ <= machine.local_bytes else f"local memory would have to hold {bytes_} bytes"
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each chain, that it stays as it is, or runs in one of the shapes that are weighed."""
+    if not machine.fast_local_memory:
+        return []
+    return [[Option((), softmax_shapes.separate(program, chain, machine)),
+             *(Option((by,), seconds) for by, seconds in softmax_shapes.candidates(program, chain, machine))]
+            for chain in chains(program)]

@@ -45,9 +45,9 @@ class KeyBlocks:
     elements: keys, rows and columns of an item; steps: features, and keys, that are copied at once."""
 
     statement: str
-    items: tuple[int, int]
-    elements: tuple[int, int, int]
-    steps: tuple[int, int]
+    items: tuple[int, ...]
+    elements: tuple[int, ...]
+    steps: tuple[int, ...]
 
     @property
     def rows(self) -> int:
@@ -74,8 +74,8 @@ class StreamedSoftmax:
         self.tensors: list[pr.Tensor] = []
         self.made: list[pr.Statement] = []
         self.where: tuple[pr.Expr, ...] = ()
-        self.loop: tuple[pr.Range, ...] = ()
-        self.label = ""
+        self.loops: tuple[tuple[str, pr.Range], ...] = ()
+        self.tiles: dict[pr.Read, _Tile] = {}
         ranges = chain.score.by_index
         self.keys, self.rows, self.features = ranges[chain.key], ranges[chain.row], ranges[chain.feature]
         group = pr.Range(names.index(f"{chain.row}_group"), 0, -(-self.rows.extent // by.rows), kinds.group(0))
@@ -106,7 +106,7 @@ class StreamedSoftmax:
     def _cuts(self) -> dict[str, TiledIndex]:
         """The indices of the scores and of the results over those of the groups, items and elements."""
         by, (y, x) = self.by, self.items
-        at = ((self.block, by.keys),) if self.loop else ()
+        at = ((self.block, by.keys),) if self.loops else ()
 
         def across(parts: tuple[pr.Range, pr.Range]) -> tuple[tuple[pr.Range, int], ...]:
             vector, lane = parts
@@ -136,14 +136,14 @@ class StreamedSoftmax:
 
     def _emit(self, label: str, target: str, cell: Sequence[pr.Expr], value: pr.Expr, inner: Ranges, op: str | None = None,
               where: tuple[pr.Expr, ...] = (), items: Ranges | None = None) -> None:
-        ranges = (*self.loop, *self.groups, *(self.items if items is None else items), *inner)
-        self._statement(label, target, tuple(cell), value, ranges, op, where)
-
-    def _statement(self, label: str, target: str, cell: tuple[pr.Expr, ...], value: pr.Expr, ranges: Ranges, op: str | None = None,
-                   where: tuple[pr.Expr, ...] = ()) -> None:
         name = self.names.label(f"{self.chain.score.name}_{label}")
-        self.made.append(pr.Statement(name, target, cell, op, value, ranges, (*self.where, *where),
-                                      loops=(self.label,) if self.loop else ()))
+        ranges = (*self.groups, *(self.items if items is None else items), *inner)
+        self._add(pr.Statement(name, target, tuple(cell), op, value, ranges, where))
+
+    def _add(self, s: pr.Statement) -> None:
+        """One more statement, in the loops that are around now."""
+        labels, ranges = tuple(x for x, _ in self.loops), tuple(r for _, r in self.loops)
+        self.made.append(replace(s, ranges=(*ranges, *s.ranges), where=(*self.where, *s.where), loops=labels))
 
     def _set(self, label: str, tensor: str, value: pr.Expr, *inner: pr.Range, op: str | None = None) -> None:
         """A statement about what each item has itself."""
@@ -188,17 +188,21 @@ class StreamedSoftmax:
         self.score = self._own(f"{chain.score.target}_own", self.row, *self.key_parts)
         self.totals = {s.target: self._own(f"{s.target}_own", self.row) for s in chain.sums}
         self.owned: dict[str, tuple[str, Ranges]] = {chain.score.target: (self.score, (self.row, *self.key_parts))}
+        self.tile, self.parts = (self.names.label(f"{chain.score.target}_{n}") for n in ("tile", "parts"))
+        self.tensors.append(self._scratch(self.tile, (self.by.keys, self.by.rows), self.dtype))
+        self.tensors.append(self._scratch(self.parts, (self.by.rows, self.by.items[0]), self.dtype))
         self._set("lowest", self.maximum, pr.Const(float("-inf"), self.dtype), self.row)
         for target, own in self.totals.items():
             self._set(f"{target}_none", own, self._number(0.0), self.row)
         self._set("none", self.result, self._number(0.0), *wide)
         self.feature_steps = self._steps(chain.feature, self.features.extent, self.by.steps[0])
-        self.query = self._tile(chain.queries, self._with_features(), self.groups) if self.feature_steps[0].extent == 1 else None
+        if self.feature_steps[0].extent == 1:
+            self._copy(chain.queries, self._with_features())
         all_ = self.block
         for conditions, hidden in self._pieces():
             self.block = replace(all_, index=self.names.index(all_.index))
             self._blocks(tuple(pr.substitute(c, {all_.index: pr.Index(self.block.index)}) for c in conditions), hidden)
-        self.loop, self.where = (), ()
+        self.loops, self.where = (), ()
         self._finish()
         return self.made
 
@@ -208,7 +212,7 @@ class StreamedSoftmax:
     def _pieces(self) -> list[tuple[tuple[pr.Expr, ...], tuple[pr.Expr, ...]]]:
         """The blocks of keys, in parts: the conditions, on groups and blocks, under which a block is in the part, and those on
         rows and keys that are tested there. In the first all keys count for all rows."""
-        self.loop = (self.block,)
+        self.loops = (("", self.block),)
         conditions, cuts = self.chain.conditions, self._cuts()
         reached = tile_conditions.reached(conditions, cuts)
         found, whole = list[tuple[tuple[pr.Expr, ...], tuple[pr.Expr, ...]]](), tuple[pr.Expr, ...]()
@@ -230,7 +234,7 @@ class StreamedSoftmax:
 
     def _blocks(self, conditions: tuple[pr.Expr, ...], hidden: tuple[pr.Expr, ...]) -> None:
         """The loop over some of the blocks. conditions: see `_pieces`; hidden: under which keys count there."""
-        self.label, self.loop = self.names.label(f"{self.chain.score.name}_keys"), (self.block,)
+        self.loops = ((self.names.label(f"{self.chain.score.name}_keys"), self.block),)
         self.where = conditions
         self._meet()
         self._scores(hidden)
@@ -242,13 +246,17 @@ class StreamedSoftmax:
         """The scores of a block, what becomes of them, and the largest of those that an item has."""
         chain, inner = self.chain, (self.row, *self.key_parts)
         self._set("zero", self.score, self._number(0.0), *inner)
-        (step, at), cuts, value = self.feature_steps, self._with_features(), chain.score.value
-        around = (*self.loop, *self.groups, *((step,) if step.extent > 1 else ()))
+        (step, at), outside = self.feature_steps, self.loops
+        if step.extent > 1:
+            step = replace(step, index=self.names.index(step.index))
+            self.loops += ((self.names.label(f"{chain.score.name}_features"), step),)
+            self.feature_steps = step, at
+        cuts, value = self._with_features(), chain.score.value
         for read in (chain.queries, chain.keys):
-            tile = self.query if read == chain.queries and self.query is not None else self._tile(read, cuts, around)
+            tile = self.tiles[read] if read == chain.queries and step.extent == 1 else self._copy(read, cuts)
             value = pr.map_expr(value, lambda e, old=read, new=tile.read(cuts): new if e == old else e)
-        ranges = (*around, *self.items, at, *inner)
-        self._statement("scores", self.score, self._cell(*inner), linear_subscripts(value), ranges, "+")
+        self._emit("scores", self.score, self._cell(*inner), linear_subscripts(value), (at, *inner), "+")
+        self.loops = outside
         value = self._moved(chain.value)
         if hidden:
             tests = tuple(self._moved(c) for c in hidden)
@@ -271,7 +279,7 @@ class StreamedSoftmax:
         chain, inner, lowest = self.chain, (self.row, *self.key_parts), self._number(float("-inf"))
         names = ("next", "base", "scale")
         next_, base, scale = (self._own(f"{chain.maximum}_{n}", self.row) for n in names)
-        largest = self._together(self.most, f"{chain.maximum}_parts", "max")
+        largest = self._together(self.most, "max")
         most, known = self._read(next_, self.row), self._read(self.maximum, self.row)
         self._set("next", next_, pr.Call("max", (known, largest), self.dtype), self.row)
         self._set("base", base, pr.Select(pr.Binary("==", most, lowest, BOOL), self._number(0.0), most, self.dtype), self.row)
@@ -279,8 +287,6 @@ class StreamedSoftmax:
         self._set("scale", scale, self._exp(known, less), self.row)
         self._set("weights", self.score, self._exp(self._read(self.score, *inner), less), *inner)
         key, row = (expression(self._cuts()[i].rest) for i in (chain.key, chain.row))
-        self.tile = self.names.label(f"{chain.score.target}_tile")
-        self.tensors.append(self._scratch(self.tile, (self.by.keys, self.by.rows)))
         self._emit("tile", self.tile, (*_cells(self.groups), key, row), self._read(self.score, *inner), inner)
         factor = self._read(scale, self.row)
         for own in self.totals.values():
@@ -293,11 +299,12 @@ class StreamedSoftmax:
     def _results(self, hidden: tuple[pr.Expr, ...]) -> None:
         """The second product of a block. hidden: the conditions under which keys count."""
         chain, inner, by = self.chain, (self.row, *self.column_parts), self.by
-        step, at = self._steps(chain.key, by.keys, by.steps[1])
+        (step, at), outside = self._steps(chain.key, by.keys, by.steps[1]), self.loops
         outer = ((step, by.steps[1]),) if step.extent > 1 else ()
+        if outer:
+            self.loops += ((self.names.label(f"{chain.score.name}_values"), step),)
         cuts = self._cuts() | {chain.key: TiledIndex(self.keys.lower, ((self.block, by.keys), *outer), ((at, 1),))}
-        around = (*self.loop, *self.groups, *(r for r, _ in outer))
-        values = self._tile(chain.values, cuts, around).read(cuts)
+        values = self._copy(chain.values, cuts).read(cuts)
         term = pr.map_expr(chain.term, lambda e: values if e == chain.values else e)
         key = expression(TiledIndex(0, outer, ((at, 1),)).whole)
         weight = pr.Read(self.tile, (*_cells(self.groups), key, expression(cuts[chain.row].rest)), self.dtype)
@@ -306,14 +313,14 @@ class StreamedSoftmax:
             whole = {i: expression(c.whole) for i, c in cuts.items()}
             tests = tuple(linear_subscripts(pr.substitute(c, whole)) for c in hidden)
             value = pr.Select(pr.conjunction(tests), value, self._number(0.0), self.dtype)
-        ranges = (*around, *self.items, at, *inner)
-        self._statement("results", self.result, self._cell(*inner), linear_subscripts(value), ranges, "+")
+        self._emit("results", self.result, self._cell(*inner), linear_subscripts(value), (at, *inner), "+")
+        self.loops = outside
 
     def _finish(self) -> None:
         """The sums of rows, what becomes of rows and results, and those that others use."""
         chain = self.chain
         for target, own in self.totals.items():
-            value = self._together(own, f"{target}_parts", "+")
+            value = self._together(own, "+")
             self._set(f"{target}_all", own, value, self.row)
         self.owned = {chain.maximum: (self.maximum, (self.row,))}
         if not chain.safe:
@@ -392,24 +399,21 @@ class StreamedSoftmax:
     def _exp(self, a: pr.Expr, b: pr.Expr) -> pr.Expr:
         return pr.Call("exp", (pr.Binary("-", a, b, self.dtype),), self.dtype)
 
-    def _together(self, own: str, name: str, op: str) -> pr.Expr:
+    def _together(self, own: str, op: str) -> pr.Expr:
         """What the items of a row have, put together: each stores its own in local memory, they meet, and each reads all."""
         rest, across = expression(self._cuts()[self.chain.row].rest), self.by.items[0]
-        parts = self.names.label(name)
-        self.tensors.append(self._scratch(parts, (self.by.rows, across)))
-        self._emit("part", parts, (*_cells(self.groups), rest, pr.Index(self.items[1].index)), self._read(own, self.row), (self.row,))
+        self._emit("part", self.parts, (*_cells(self.groups), rest, pr.Index(self.items[1].index)), self._read(own, self.row), (self.row,))
         self._meet()
         rest = expression(self._cuts()[self.chain.row].rest)
-        reads = [pr.Read(parts, (*_cells(self.groups), rest, pr.Const(u, I64)), self.dtype) for u in range(across)]
+        reads = [pr.Read(self.parts, (*_cells(self.groups), rest, pr.Const(u, I64)), self.dtype) for u in range(across)]
         return combine_as_tree(op, reads, self.dtype)
 
-    def _tile(self, read: pr.Read, cuts: Mapping[str, TiledIndex], around: Ranges) -> _Tile:
-        """The copy of what a group uses of an operand, which is made for each iteration of the loops around."""
+    def _copy(self, read: pr.Read, cuts: Mapping[str, TiledIndex]) -> _Tile:
+        """The copy of what a group uses of an operand in an iteration of the loops around. Loops one after another copy to the
+        same place."""
         forms = [f for sub in read.subscripts if (f := linear(sub)) is not None]
         box = pr.box(r for c in cuts.values() for r, _ in c.inner)
         used = {i for f in forms for i, _ in f.terms}
-        moving = {r.index for i, c in cuts.items() if i in used for r, _ in c.outer}
-        held = tuple(r for r in around if r.index in moving or r in self.groups or r in self.loop)
         rest = [substitute_tiled(f, cuts, "rest", constant=False) for f in forms]
         ends = [interval(f, box) for f in rest]
         base = [substitute_tiled(f, cuts, "base") for f in forms]
@@ -420,14 +424,16 @@ class StreamedSoftmax:
         tile = [i for i in cuts if i not in summed] + ([self.chain.key] if self.chain.feature in used else [])
         order = sorted(range(len(forms)), key=lambda d: any(forms[d].coefficient(i) for i in tile))
         limits = tuple(self._limits(t, d, f) for d, f in enumerate(forms))
-        operand = Operand(read, t, low, widths, limits, tuple(order))
-        name = self.names.label(f"{read.tensor}_tile")
-        self.tensors.append(pr.Tensor(name, read.dtype, (*(r.extent for r in held), *(widths[d] for d in order)),
-                                      (0,) * (len(held) + len(order))))
-        copy = tile_copies.copy(operand, self.names.label(f"{self.chain.score.name}_{name}"), name, held,
+        operand = Operand(read, t, low, widths, limits, tuple(order), tuple(r for _, r in self.loops))
+        if read not in self.tiles:
+            name = self.names.label(f"{read.tensor}_tile")
+            self.tensors.append(self._scratch(name, tuple(widths[d] for d in order), read.dtype))
+            self.tiles[read] = _Tile(name, read.dtype, self.groups, tuple(forms[d] for d in order), tuple(ends[d][0] for d in order))
+        tile = self.tiles[read]
+        copy = tile_copies.copy(operand, self.names.label(f"{self.chain.score.name}_{tile.name}"), tile.name, self.groups,
                                 (self.by.items[0], self.by.items[1]), LANES, self.names)
-        self.made.append(replace(copy, where=self.where, loops=(self.label,) if self.loop else ()))
-        return _Tile(name, read.dtype, held, tuple(forms[d] for d in order), tuple(ends[d][0] for d in order))
+        self._add(copy)
+        return tile
 
     def _limits(self, t: pr.Tensor, d: int, form: Linear) -> tuple[int, int]:
         """The coordinates of a dimension that are copied; beyond the ends of sums there are none."""
@@ -437,10 +443,10 @@ class StreamedSoftmax:
                 upper = min(upper, form.constant + r.upper)
         return lower, upper
 
-    def _scratch(self, name: str, shape: tuple[int, ...]) -> pr.Tensor:
+    def _scratch(self, name: str, shape: tuple[int, ...], dtype: DType) -> pr.Tensor:
         """Local memory of a group."""
         shape = (*(r.extent for r in self.groups), *shape)
-        return pr.Tensor(name, self.dtype, shape, (0,) * len(shape))
+        return pr.Tensor(name, dtype, shape, (0,) * len(shape))
 
     def program_cell(self, target: str) -> tuple[pr.Expr, ...]:
         """Where an element of a row or a result lies, in the indices of the scores."""
