@@ -14,7 +14,7 @@ has, which are applied to the sums. All statements of a chain are told in the in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polytc.program import program as pr
@@ -93,16 +93,16 @@ def _from_scores(program: pr.Program, s: pr.Statement) -> Chain | None:
     if s.target not in program.temporaries or program.tensor(s.target).dtype not in (F32, F64):
         return None
     operands = _operands(s)
-    cell, summed = [_plain(e) for e in s.subscripts], reduced_indices(s)
-    if operands is None or None in cell or len(set(cell)) < len(cell) or len(summed) != 1:
+    cell, summed = _cell(s.subscripts), reduced_indices(s)
+    if operands is None or cell is None or len(summed) != 1:
         return None
     for first, second in (operands, operands[::-1]):
         mine, other = _used(first), _used(second)
         rows, keys = [i for i in cell if i in mine - other], [i for i in cell if i in other - mine]
         if {*cell} - mine - other or summed[0] not in mine & other or not rows or len(keys) != 1:
             continue
-        row = max(rows, key=lambda i: (s.extents[str(i)], str(i)))
-        found = _Walk(program, s, str(row), str(keys[0])).chain(first, second, summed[0])
+        row = max(rows, key=lambda i: (s.extents[i], i))
+        found = _Walk(program, s, row, keys[0]).chain(first, second, summed[0])
         if found is not None:
             return found
     return None
@@ -122,6 +122,14 @@ def _plain(e: pr.Expr) -> str | None:
     """The index that a subscript is."""
     form = linear(e)
     return form.index if form is not None else None
+
+
+def _cell(subscripts: Sequence[pr.Expr]) -> list[str] | None:
+    """The indices that subscripts are, each another one, numbers left out; None where one is something else."""
+    forms = [linear(e) for e in subscripts]
+    found = [f.index for f in forms if f is not None and f.terms]
+    known = None not in forms and None not in found and len(set(found)) == len(found)
+    return [i for i in found if i is not None] if known else None
 
 
 def _used(e: pr.Expr) -> set[str]:
@@ -228,12 +236,13 @@ class _Walk:
         names = self._indices(s)
         if names is None:
             return False
-        own = [_plain(pr.substitute(e, names)) for e in s.subscripts]
-        if None in own or len(set(own)) < len(own):
+        cell = tuple(normalise(pr.substitute(e, names)) for e in s.subscripts)
+        own = _cell(cell)
+        if own is None:
             return False
         value = normalise(pr.map_expr(pr.substitute(s.value, names), self._inlined))
         where = frozenset(normalise(pr.substitute(c, names)) for c in s.where)
-        cell, kept = tuple(pr.Index(str(i)) for i in own), {*map(str, own)}
+        kept = set(own)
         if s.op is None:
             taken = self._element(s, value, where, cell, kept)
         else:
@@ -249,7 +258,7 @@ class _Walk:
         for tensor, cell in ((s.target, s.subscripts), *((r.tensor, r.subscripts) for r in pr.reads(s))):
             for a, b in zip(cell, known.get(tensor, ()), strict=False):
                 index = _plain(a)
-                if index is None or found.setdefault(index, b) != b:
+                if a != b if index is None else found.setdefault(index, b) != b:
                     return None
         ranges = self.score.by_index
         columns = {self.product[3].index: self.product[3]} if self.product is not None else {}

@@ -155,8 +155,7 @@ def seconds(by: KeyBlocks, x: Extents, machine: Machine) -> float:
     start = tile_copies.cost((by.rows, x.features), costs) / items
     total = busiest * (blocks * per_block + start) + mine * blocks * meetings * costs.meeting / beside
     waits = mine * blocks * (ceil(x.features / features) + by.keys // values) / beside
-    launches = machine.costs.launches
-    return matrix_tiles.seconds(total, machine) + launches.launch + waits * launches.step
+    return matrix_tiles.seconds(total, machine) + machine.costs.launches.launch + waits * costs.arrival
 
 
 def _room(by: KeyBlocks, x: Extents, machine: Machine) -> int:
