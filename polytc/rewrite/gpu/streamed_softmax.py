@@ -345,7 +345,7 @@ class StreamedSoftmax:
 
     def _nothing_but_lowest(self) -> None:
         """Where all values of a row are -inf, the program's exponents are -inf less -inf, and its sums NaN."""
-        rows = tuple(pr.substitute(c, {self.chain.row: expression(self._cuts()[self.chain.row].whole)}) for c in self._seen())
+        rows = tuple(map(self._moved, self._seen()))
         lowest = pr.Binary("==", self._read(self.maximum, self.row), self._number(float("-inf")), BOOL)
         test = pr.conjunction((lowest, *rows))
         wide = (self.row, *self.column_parts)
