@@ -45,7 +45,7 @@ class Sum:
 class Chain:
     """names: of its statements, those that set the beginnings of sums included. score: the first product; row, key, feature:
     the indices of a row, of a key, and of the sum; queries, keys: its operands. conditions: on rows and keys, under which a key
-    counts, about which the values of others say nothing. value: what becomes of a score. maximum: the tensor of the largest
+    counts; hides: under which its value is not -inf, conditions on rows and keys too; value: what becomes of a score then. maximum: the tensor of the largest
     value of a row; safe: a maximum of -inf counts as 0 in exponents. sums: of weights; product: that of weighted values, with a
     result for each `column`; term: what a weight is multiplied by, and `values` what is read there. tail: these sums, and what
     becomes of them, in the order of the text. cells: where the elements of rows and results lie.
@@ -59,6 +59,7 @@ class Chain:
     queries: pr.Read
     keys: pr.Read
     conditions: tuple[pr.Expr, ...]
+    hides: tuple[pr.Expr, ...]
     value: pr.Expr
     maximum: str
     safe: bool
@@ -197,9 +198,25 @@ class _Walk:
                 n in hidden for x in left for n in (x.target, *(r.tensor for r in pr.reads(x)))):
             return None
         product, term, values, column = self.product
-        return Chain(tuple(self.names), self.score, self.row, self.key, feature, queries, keys, tuple(sorted(conditions, key=str)),
-                     self.maximum[1], self.maximum[0], next(iter(self.safe)), tuple(self.sums), product, term, values, column,
+        hides, value = self._split(self.maximum[1])
+        return Chain(tuple(self.names), self.score, self.row, self.key, feature, queries, keys, tuple(sorted(conditions, key=str)), hides,
+                     value, self.maximum[0], next(iter(self.safe)), tuple(self.sums), product, term, values, column,
                      tuple(self.tail), {**self.rows, **self.results})
+
+    def _split(self, value: pr.Expr) -> tuple[tuple[pr.Expr, ...], pr.Expr]:
+        """The conditions on rows and keys under which a value is not -inf, and the value where they hold."""
+        if not isinstance(value, pr.Select) or value.b != pr.Const(float("-inf"), value.dtype):
+            return (), value
+        tests = _conjuncts(value.cond)
+        known = tuple(c for c in tests if self._compares(c))
+        others = tuple(c for c in tests if c not in known)
+        inner, rest = self._split(value.a)
+        return (*known, *inner), replace(value, cond=pr.conjunction(others), a=rest) if others else rest
+
+    def _compares(self, c: pr.Expr) -> bool:
+        """Is a condition one on the key, and on the row and the batch?"""
+        form = tile_conditions.form_of(c)
+        return form is not None and abs(form.coefficient(self.key)) == 1 and {i for i, _ in form.terms} <= {*self._of_row, self.key}
 
     def _stored(self) -> set[str]:
         """The tensors of rows and results that the chain may store."""
@@ -315,8 +332,7 @@ class _Walk:
         used, columns = _used(value), kept - rows
         if not rows <= kept or self.key in kept or self.key not in used or used - kept - {self.key}:
             return False
-        forms = [tile_conditions.form_of(c) for c in where]
-        if any(f is None or abs(f.coefficient(self.key)) != 1 or not {i for i, _ in f.terms} <= {*rows, self.key} for f in forms):
+        if not all(map(self._compares, where)):
             return False
         self.conditions.add(where)
         if s.op == "max" and not columns and self.maximum is None and self._plain_value(value):
@@ -385,6 +401,11 @@ class _Walk:
 
     def _of_rows(self, e: pr.Expr) -> bool:
         return not _used(e) & {self.key, WEIGHT}
+
+
+def _conjuncts(e: pr.Expr) -> tuple[pr.Expr, ...]:
+    """The conditions that hold where all of them do."""
+    return (*_conjuncts(e.a), *_conjuncts(e.b)) if isinstance(e, pr.Binary) and e.op == "&&" else (e,)
 
 
 def _uncast(e: pr.Expr) -> pr.Expr:

@@ -64,10 +64,11 @@ class Extents:
 
 def _seen(chain: Chain) -> float:
     """The part of the pairs of rows and keys for which all conditions hold, by a grid of samples."""
-    if not chain.conditions:
+    conditions = (*chain.conditions, *chain.hides)
+    if not conditions:
         return 1.0
     box = chain.score.box
-    forms = [(c, linear(pr.Binary("-", c.a, c.b, pr.Index("").dtype))) for c in chain.conditions if isinstance(c, pr.Binary)]
+    forms = [(c, linear(pr.Binary("-", c.a, c.b, pr.Index("").dtype))) for c in conditions if isinstance(c, pr.Binary)]
     found = 0
     for a, b in product(range(SAMPLES), repeat=2):
         at = {i: (low + high) // 2 for i, (low, high) in box.items()}

@@ -213,7 +213,7 @@ class StreamedSoftmax:
         """The blocks of keys, in parts: the conditions, on groups and blocks, under which a block is in the part, and those on
         rows and keys that are tested there. In the first all keys count for all rows."""
         self.loops = (("", self.block),)
-        conditions, cuts = self.chain.conditions, self._cuts()
+        conditions, cuts = tuple(dict.fromkeys((*self.chain.conditions, *self.chain.hides))), self._cuts()
         reached = tile_conditions.reached(conditions, cuts)
         found, whole = list[tuple[tuple[pr.Expr, ...], tuple[pr.Expr, ...]]](), tuple[pr.Expr, ...]()
         for c in conditions:
