@@ -26,9 +26,10 @@ from polytc.rewrite.cpu import (
     widening,
 )
 from polytc.rewrite.cpu.winograd import choice as winograd
-from polytc.rewrite.gpu import launched_parts, online_softmax, unread_elements
+from polytc.rewrite.gpu import launched_parts, unread_elements
 from polytc.rewrite.gpu.division import Divided
-from polytc.rewrite.gpu.streamed_softmax import KeyBlocks
+from polytc.rewrite.gpu.softmax import fusion as online_softmax
+from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
 from polytc.rewrite.step import (
     CPU,
     FIXED_RANGES,

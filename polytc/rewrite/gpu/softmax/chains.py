@@ -1,80 +1,17 @@
-"""Chains of statements in which one product's results are weighed by their exponentials, and a second product sums over them.
-
-    S[h,i,j] += Q[h,i,d]*K[h,j,d]                       the scores
-    L[h,i,j] = S[h,i,j]*0.125 + A[i,j]                  what becomes of one: any number of statements on single elements
-    M[h,i] max= L[h,i,j]                                the maximum of a row
-    E[h,i,j] = exp(L[h,i,j] - M[h,i])                   the weights
-    Z[h,i] += E[h,i,j]                                  sums of a row: any number
-    O[h,i,e] += E[h,i,j]*V[h,j,e]                       the second product
-    R[h,i,e] = O[h,i,e]/Z[h,i]                          what becomes of rows and results
-
-Any names, any number of batch indices, in any order. Weights may have factors that name no key, as `P[h,i,j] = E[h,i,j]/Z[h,i]`
-has, which are applied to the sums. All statements of a chain are told in the indices of the scores.
-"""
+"""Finds chains of two products with a softmax between them (see rewrite.gpu.softmax.chain) among the statements of a program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.scalars import F32, F64, identity
 from polytc.rewrite.gpu import tile_conditions
-from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
+from polytc.rewrite.gpu.softmax.chain import WEIGHT, Chain, Sum, conjuncts, is_guard, is_linear, uncast, used
+from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.work_groups import is_cut
-
-WEIGHT = "weight"
-"""The name of an index that stands for a weight in expressions of a chain: the exponential of a score less the row's maximum."""
-
-
-@dataclass(frozen=True)
-class Sum:
-    """What a row adds up over the keys. target: the tensor; value: of a key, over WEIGHT: what is left of it is linear, so that
-    it is the value of the sum where the weight is that of the sum."""
-
-    target: str
-    value: pr.Expr
-
-    def of(self, total: pr.Expr) -> pr.Expr:
-        """The sum, by that of the weights."""
-        return pr.substitute(self.value, {WEIGHT: total})
-
-
-@dataclass(frozen=True)
-class Chain:
-    """names: of its statements, those that set the beginnings of sums included. score: the first product; row, key, feature:
-    the indices of a row, of a key, and of the sum; queries, keys: its operands. conditions: on rows and keys, under which a key
-    counts; hides: under which its value is not -inf, conditions on rows and keys too; value: what becomes of a score then. maximum: the tensor of the largest
-    value of a row; safe: a maximum of -inf counts as 0 in exponents. sums: of weights; product: that of weighted values, with a
-    result for each `column`; term: what a weight is multiplied by, and `values` what is read there. tail: these sums, and what
-    becomes of them, in the order of the text. cells: where the elements of rows and results lie.
-    """
-
-    names: tuple[str, ...]
-    score: pr.Statement
-    row: str
-    key: str
-    feature: str
-    queries: pr.Read
-    keys: pr.Read
-    conditions: tuple[pr.Expr, ...]
-    hides: tuple[pr.Expr, ...]
-    value: pr.Expr
-    maximum: str
-    safe: bool
-    sums: tuple[Sum, ...]
-    product: Sum
-    term: pr.Expr
-    values: pr.Read
-    column: pr.Range
-    tail: tuple[pr.Statement | Sum, ...]
-    cells: Mapping[str, tuple[pr.Expr, ...]]
-
-    @property
-    def batch(self) -> tuple[pr.Range, ...]:
-        """The indices of the scores but for those of rows and keys."""
-        return tuple(r for r in self.score.ranges if r.index not in (self.row, self.key, self.feature))
 
 
 def chains(program: pr.Program) -> Iterator[Chain]:
@@ -98,7 +35,7 @@ def _from_scores(program: pr.Program, s: pr.Statement) -> Chain | None:
     if operands is None or cell is None or len(summed) != 1:
         return None
     for first, second in (operands, operands[::-1]):
-        mine, other = _used(first), _used(second)
+        mine, other = used(first), used(second)
         rows, keys = [i for i in cell if i in mine - other], [i for i in cell if i in other - mine]
         if {*cell} - mine - other or summed[0] not in mine & other or not rows or len(keys) != 1:
             continue
@@ -131,10 +68,6 @@ def _cell(subscripts: Sequence[pr.Expr]) -> list[str] | None:
     found = [f.index for f in forms if f is not None and f.terms]
     known = None not in forms and None not in found and len(set(found)) == len(found)
     return [i for i in found if i is not None] if known else None
-
-
-def _used(e: pr.Expr) -> set[str]:
-    return {x.name for x in pr.walk(e) if isinstance(x, pr.Index)}
 
 
 @dataclass
@@ -207,7 +140,7 @@ class _Walk:
         """The conditions on rows and keys under which a value is not -inf, and the value where they hold."""
         if not isinstance(value, pr.Select) or value.b != pr.Const(float("-inf"), value.dtype):
             return (), value
-        tests = _conjuncts(value.cond)
+        tests = conjuncts(value.cond)
         known = tuple(c for c in tests if self._compares(c))
         others = tuple(c for c in tests if c not in known)
         inner, rest = self._split(value.a)
@@ -268,7 +201,7 @@ class _Walk:
         self.names += [s.name] if taken else []
         return taken
 
-    def _indices(self, s: pr.Statement) -> Mapping[str, pr.Expr] | None:
+    def _indices(self, s: pr.Statement) -> dict[str, pr.Expr] | None:
         """A statement's indices as those of the scores, if each is one of them, or a column of the second product."""
         known = {**self.cells, **self.rows, **self.results}
         found: dict[str, pr.Expr] = {}
@@ -299,17 +232,17 @@ class _Walk:
         fresh = s.target not in {*self.elements, *self.rows, *self.results, *self.starts}
         if not fresh or any(r.tensor == s.target for r in pr.reads(s)):
             return False
-        if kept == {*rows, self.key} and _used(value) <= kept:
+        if kept == {*rows, self.key} and used(value) <= kept:
             if not temporary or not self._alone(s):
                 return False
             self.elements[s.target], self.cells[s.target] = value, cell
             self.partial.add(where)
             return True
-        if where or {r.tensor for r in pr.walk(value) if isinstance(r, pr.Read)} & {*self.elements} or _used(value) - kept:
+        if where or {r.tensor for r in pr.walk(value) if isinstance(r, pr.Read)} & {*self.elements} or used(value) - kept:
             return False
         if kept == rows:
             self.rows[s.target] = cell
-            if self.maximum is not None and _is_guard(value, pr.Read(self.maximum[0], self.rows[self.maximum[0]], value.dtype)):
+            if self.maximum is not None and is_guard(value, pr.Read(self.maximum[0], self.rows[self.maximum[0]], value.dtype)):
                 self.guards.add(s.target)
         elif self.product is not None and kept == {*rows, self.product[3].index}:
             self.results[s.target] = cell
@@ -329,8 +262,8 @@ class _Walk:
     def _update(self, s: pr.Statement, value: pr.Expr, where: frozenset[pr.Expr], cell: tuple[pr.Expr, ...], kept: set[str]) -> bool:
         """A maximum, a sum of weights, or the second product."""
         rows = {*self._of_row}
-        used, columns = _used(value), kept - rows
-        if not rows <= kept or self.key in kept or self.key not in used or used - kept - {self.key}:
+        named, columns = used(value), kept - rows
+        if not rows <= kept or self.key in kept or self.key not in named or named - kept - {self.key}:
             return False
         if not all(map(self._compares, where)):
             return False
@@ -341,8 +274,8 @@ class _Walk:
         if s.op != "+" or self.maximum is None:
             return False
         weighted = pr.map_expr(value, self._weight)
-        if not columns and self._is_linear(weighted):
-            self.sums.append(Sum(s.target, _uncast(weighted)))
+        if not columns and is_linear(weighted, self.key):
+            self.sums.append(Sum(s.target, uncast(weighted)))
             self.tail.append(self.sums[-1])
             self.rows[s.target] = cell
             return True
@@ -354,11 +287,11 @@ class _Walk:
         """The second product."""
         for weight, other in ((value.a, value.b), (value.b, value.a)):
             inner = other.a if isinstance(other, pr.Cast) and other.a.dtype.is_float else other
-            if isinstance(inner, pr.Read) and self._is_linear(weight) and self.row not in _used(inner) and all(
-                    linear(x) is not None for x in inner.subscripts) and column in _used(inner):
+            if isinstance(inner, pr.Read) and is_linear(weight, self.key) and self.row not in used(inner) and all(
+                    linear(x) is not None for x in inner.subscripts) and column in used(inner):
                 r = next(r for r in s.ranges if f"{r.index}'" == column)
-                self.tail.append(Sum(s.target, _uncast(weight)))
-                self.product = Sum(s.target, _uncast(weight)), other, inner, replace(r, index=column)
+                self.tail.append(Sum(s.target, uncast(weight)))
+                self.product = Sum(s.target, uncast(weight)), other, inner, replace(r, index=column)
                 self.results[s.target] = cell
                 return True
         return False
@@ -381,51 +314,3 @@ class _Walk:
             return e
         self.safe.add(arg.b.tensor in self.guards)
         return pr.Index(WEIGHT, e.dtype)
-
-    def _is_linear(self, e: pr.Expr) -> bool:
-        """Is an expression a multiple of WEIGHT, by a factor that is the row's?"""
-        match e:
-            case pr.Index(name=name):
-                return name == WEIGHT
-            case pr.Binary(op="*"):
-                return self._is_linear(e.a) and self._of_rows(e.b) or self._is_linear(e.b) and self._of_rows(e.a)
-            case pr.Binary(op="/"):
-                return self._is_linear(e.a) and self._of_rows(e.b)
-            case pr.Select():
-                parts = (x for x in (e.a, e.b) if not (isinstance(x, pr.Const) and x.value == 0))
-                return self._of_rows(e.cond) and all(map(self._is_linear, parts))
-            case pr.Cast():
-                return e.dtype.is_float and self._is_linear(e.a)
-            case _:
-                return False
-
-    def _of_rows(self, e: pr.Expr) -> bool:
-        return not _used(e) & {self.key, WEIGHT}
-
-
-def _conjuncts(e: pr.Expr) -> tuple[pr.Expr, ...]:
-    """The conditions that hold where all of them do."""
-    return (*_conjuncts(e.a), *_conjuncts(e.b)) if isinstance(e, pr.Binary) and e.op == "&&" else (e,)
-
-
-def _uncast(e: pr.Expr) -> pr.Expr:
-    """A multiple of WEIGHT that is not rounded to another type of floats."""
-    match e:
-        case pr.Cast():
-            return _uncast(e.a)
-        case pr.Binary() if WEIGHT in _used(e.a):
-            return replace(e, a=_uncast(e.a))
-        case pr.Binary():
-            return replace(e, b=_uncast(e.b))
-        case pr.Select():
-            return replace(e, a=_uncast(e.a), b=_uncast(e.b))
-        case _:
-            return e
-
-
-def _is_guard(value: pr.Expr, maximum: pr.Read) -> bool:
-    """Is a value the maximum, but 0 where that is -inf?"""
-    if not isinstance(value, pr.Select) or not isinstance(value.cond, pr.Binary) or value.cond.op != "==":
-        return False
-    c, lowest = value.cond, pr.Const(float("-inf"), maximum.dtype)
-    return {c.a, c.b} == {maximum, lowest} and isinstance(value.a, pr.Const) and value.a.value == 0 and value.b == maximum

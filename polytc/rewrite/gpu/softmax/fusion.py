@@ -20,10 +20,12 @@ from math import prod
 from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
 from polytc.program.names import Names
-from polytc.rewrite.gpu import softmax_shapes
-from polytc.rewrite.gpu.softmax_chains import Chain, chains
-from polytc.rewrite.gpu.softmax_shapes import Extents
-from polytc.rewrite.gpu.streamed_softmax import KeyBlocks, StreamedSoftmax
+from polytc.rewrite.gpu.softmax import shapes
+from polytc.rewrite.gpu.softmax.chain import Chain
+from polytc.rewrite.gpu.softmax.chains import chains
+from polytc.rewrite.gpu.softmax.shapes import Extents
+from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
+from polytc.rewrite.gpu.softmax.streamed import StreamedSoftmax
 from polytc.rewrite.step import Decision, Option, Reasons
 
 
@@ -35,11 +37,11 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         if not machine.fast_local_memory:
             why.declines(told, "one kernel: local memory, in which weights go from item to item, is no faster than the caches")
             continue
-        best = next(softmax_shapes.candidates(program, chain, machine), None)
+        best = next(shapes.candidates(program, chain, machine), None)
         if best is None:
             why.declines(told, f"one kernel: {chain.column.extent} columns of values are too many for local memory and registers")
             continue
-        (by, seconds), apart = best, softmax_shapes.separate(program, chain, machine)
+        (by, seconds), apart = best, shapes.separate(program, chain, machine)
         estimated = f"{_told(seconds)}; {_told(apart)} in kernels of their own"
         if seconds >= apart:
             why.declines(told, f"one kernel: estimated: {estimated}")
@@ -94,7 +96,7 @@ def _misfit(choice: KeyBlocks, chain: Chain, x: Extents, machine: Machine) -> st
         return f"a group has all {x.columns} columns"
     if choice.keys % choice.steps[1]:
         return f"the second of `steps` divides {choice.keys}, the keys of a block"
-    bytes_ = softmax_shapes.local_bytes(choice, x)
+    bytes_ = shapes.local_bytes(choice, x)
     return "" if bytes_ <= machine.local_bytes else f"local memory would have to hold {bytes_} bytes"
 
 
@@ -102,6 +104,6 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each chain, that it stays as it is, or runs in one of the shapes that are weighed."""
     if not machine.fast_local_memory:
         return []
-    return [[Option((), softmax_shapes.separate(program, chain, machine)),
-             *(Option((by,), seconds) for by, seconds in softmax_shapes.candidates(program, chain, machine))]
+    return [[Option((), shapes.separate(program, chain, machine)),
+             *(Option((by,), seconds) for by, seconds in shapes.candidates(program, chain, machine))]
             for chain in chains(program)]

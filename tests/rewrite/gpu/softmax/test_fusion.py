@@ -14,8 +14,8 @@ from polytc.errors import CompileError
 from polytc.machine import DEVICES, Machine
 from polytc.program import program as pr
 from polytc.rewrite import pipeline, table
-from polytc.rewrite.gpu import online_softmax, softmax_chains, softmax_shapes, streamed_softmax
-from polytc.rewrite.gpu.streamed_softmax import KeyBlocks
+
+
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.cuda_here import COMPILER, CompiledCuda
@@ -144,6 +144,7 @@ CASES = {
     "ragged": Case(PLAIN.format(w=""), sizes(1, 21, 19, 11, 13), attention()),
     "fewer keys than a block": Case(PLAIN.format(w=""), sizes(2, 18, 5, 8, 16), attention()),
     "f64": Case(PLAIN.format(w=""), sizes(2, 19, 17, 8, 16), attention(), dtype=np.float64),
+    "causal, one block": Case(where("j <= i"), sizes(2, 16, 8, 8, 16), attention(lambda i, j: j <= i)),
     "causal": Case(where("j <= i"), sizes(2, 37, 37, 16, 16), attention(lambda i, j: j <= i), change={"V": not_a_number}),
     "more rows than keys": Case(where("j <= i"), sizes(1, 40, 9, 8, 16), attention(lambda i, j: j <= i)),
     "causal with a cache": Case(where("j <= i + 11"), sizes(1, 20, 31, 8, 16), attention(lambda i, j: j <= i + 11)),

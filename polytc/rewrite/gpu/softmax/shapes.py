@@ -20,8 +20,8 @@ from polytc.program.affine import interval
 from polytc.program.linear import linear
 from polytc.rewrite.gpu import contraction_tiles, matrix_tiles, tile_copies
 from polytc.rewrite.gpu.matrix_tiles import ADDRESSES
-from polytc.rewrite.gpu.softmax_chains import Chain
-from polytc.rewrite.gpu.streamed_softmax import KeyBlocks
+from polytc.rewrite.gpu.softmax.chain import Chain
+from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
 from polytc.schedule.facts.fusion_groups import partition
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
