@@ -20,11 +20,12 @@ from math import prod
 from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
 from polytc.program.names import Names
+from polytc.rewrite.gpu import matrix_tiles
 from polytc.rewrite.gpu.softmax import shapes
 from polytc.rewrite.gpu.softmax.chain import Chain
 from polytc.rewrite.gpu.softmax.chains import chains
 from polytc.rewrite.gpu.softmax.shapes import Extents
-from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
+from polytc.rewrite.gpu.softmax.key_blocks import WAYS, KeyBlocks
 from polytc.rewrite.gpu.softmax.streamed import StreamedSoftmax
 from polytc.rewrite.step import Decision, Option, Reasons
 
@@ -85,13 +86,21 @@ def fits(program: pr.Program, machine: Machine, choice: KeyBlocks) -> str:
     numbers = (*choice.items, *choice.elements, *choice.steps)
     if (len(choice.items), len(choice.elements), len(choice.steps)) != (2, 3, 2) or min(numbers) < 1:
         return "`items` are two numbers, `elements` three, and `steps` two"
-    return _misfit(choice, chain, Extents.of(program, chain), machine)
+    return _misfit(choice, program, chain, machine)
 
 
-def _misfit(choice: KeyBlocks, chain: Chain, x: Extents, machine: Machine) -> str:
+def _misfit(choice: KeyBlocks, program: pr.Program, chain: Chain, machine: Machine) -> str:
     """See `fits`."""
+    x = Extents.of(program, chain)
     if prod(choice.items) > machine.max_work_group:
         return f"a group has {machine.max_work_group} items at most"
+    if choice.by not in WAYS:
+        return f"`by` is {' or '.join(WAYS)}"
+    if choice.is_matrix:
+        why = matrix_tiles.problem((*choice.items, 1), choice.elements[2:] + choice.elements[1:2], choice.steps[0])
+        why = why or matrix_tiles.problem((*choice.items, 1), choice.elements[:2], choice.steps[1])
+        if why or not shapes.half(program, chain, machine):
+            return why or "a matrix unit may not multiply there"
     if choice.columns < x.columns:
         return f"a group has all {x.columns} columns"
     if choice.keys % choice.steps[1]:

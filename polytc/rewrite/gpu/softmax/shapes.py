@@ -15,13 +15,16 @@ from itertools import product
 from math import ceil, prod
 
 from polytc.machine import Machine
+from polytc.machine.device_costs import Groups
 from polytc.program import program as pr
 from polytc.program.affine import interval
 from polytc.program.linear import linear
+from polytc.program.scalars import F32
 from polytc.rewrite.gpu import contraction_tiles, matrix_tiles, tile_copies
 from polytc.rewrite.gpu.matrix_tiles import ADDRESSES
 from polytc.rewrite.gpu.softmax.chain import Chain
-from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
+from polytc.rewrite.gpu.softmax.key_blocks import MATRIX, KeyBlocks
+from polytc.rewrite.gpu.softmax.streamed import PARTS
 from polytc.schedule.facts.fusion_groups import partition
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
@@ -87,10 +90,25 @@ def _holds(op: str, value: int) -> bool:
     return {"<": value < 0, "<=": value <= 0, ">": value > 0, ">=": value >= 0}[op]
 
 
+def half(program: pr.Program, chain: Chain, machine: Machine) -> str:
+    """The type of the operands that a matrix unit may multiply; '' where it may not: a value that a row does not see must not
+    enter its results, though it be NaN, and the unit knows of no conditions."""
+    unit, s = machine.matrix_unit, chain.score
+    if unit is None or not matrix_tiles.divides_so(machine) or chain.conditions or program.tensor(s.target).dtype != F32:
+        return ""
+    operands, column = (chain.queries, chain.keys, chain.values), chain.column.index
+    casts = [e for e in (*pr.walk(s.value), chain.term) if isinstance(e, pr.Cast) and e.dtype == F32 and e.a in operands]
+    types = {r.dtype.name for r in operands}
+    along = ((chain.queries, chain.feature, chain.row), (chain.keys, chain.feature, chain.key), (chain.values, chain.key, column))
+    plain = all(r.default is None and matrix_tiles.lies(matrix_tiles.forms_of(r), k, side) for r, k, side in along)
+    return types.pop() if plain and len(casts) == 3 and len(types) == 1 and types <= {*unit.types} else ""
+
+
 def candidates(program: pr.Program, chain: Chain, machine: Machine) -> Iterator[tuple[KeyBlocks, float]]:
     """The ways in which a group may go through the keys, the quickest first, and their seconds."""
     x = Extents.of(program, chain)
-    found = [(by, seconds(by, x, machine)) for by in _shapes(chain, x, machine)]
+    made = [*_shapes(chain, x, machine), *(_of_warps(chain, x, machine) if half(program, chain, machine) else ())]
+    found = [(by, seconds(by, x, machine)) for by in made]
     yield from sorted(found, key=lambda f: f[1])
 
 
@@ -107,13 +125,28 @@ def _shapes(chain: Chain, x: Extents, machine: Machine) -> Iterator[KeyBlocks]:
                 yield deep
 
 
+def _of_warps(chain: Chain, x: Extents, machine: Machine) -> Iterator[KeyBlocks]:
+    """The shapes of groups whose warps multiply on a matrix unit."""
+    each = 2 * matrix_tiles.PAIR
+    columns = -(-x.columns // (matrix_tiles.ACROSS * each)) * each
+    for warps, keys, rows in product((1, 2, 4, 8), (4, 8, 16), (2, 4)):
+        items = matrix_tiles.ACROSS, matrix_tiles.DOWN * warps
+        by = KeyBlocks(chain.score.name, items, (keys, rows, columns), (0, 0), MATRIX)
+        good = columns <= COLUMNS * 2 and by.rows < 2 * x.rows + matrix_tiles.DOWN
+        deep = fitting(by, x, machine) if good and prod(items) <= machine.max_work_group else None
+        if deep is not None:
+            yield deep
+
+
 def fitting(by: KeyBlocks, x: Extents, machine: Machine) -> KeyBlocks | None:
     """The tiles with steps such that local memory has room; None if it has not, or registers have not."""
     if registers(by, x) > min(matrix_tiles.MOST_REGISTERS, machine.item_registers * 256 // prod(by.items)):
         return None
     features = [x.features] if x.features <= STEPS[0] else []
     features += [n for n in STEPS if n < x.features and x.features % n == 0] or [16]
-    values = [by.keys, *(n for n in STEPS if n < by.keys and by.keys % n == 0)]
+    if by.is_matrix:
+        features = [n for n in (-(-x.features // 16) * 16, 64, 32, 16) if n < x.features + 16]
+    values = [by.keys, *(n for n in STEPS if n < by.keys and by.keys % n == 0 and not (by.is_matrix and n % 16))]
     deep = (replace(by, steps=(d, j)) for d, j in product(features, values))
     return next((d for d in deep if local_bytes(d, x) <= machine.local_bytes), None)
 
@@ -129,6 +162,9 @@ def local_bytes(by: KeyBlocks, x: Extents) -> int:
     """Of a group, rows a vector longer against bank conflicts."""
     (features, values), pad = by.steps, 16
     queries, keys, of_values = x.operands
+    if by.is_matrix:
+        return ((by.rows + by.keys) * (features * queries + pad) + values * (by.columns * of_values + pad)
+                + PARTS * by.rows * (by.keys * of_values + pad) + by.rows * (by.items[0] * x.bytes + pad))
     return (features * (by.rows * queries + pad) + features * (by.keys * keys + pad) + values * (by.columns * of_values + pad)
             + by.keys * (by.rows * x.bytes + pad) + by.rows * (by.items[0] * x.bytes + pad))
 
@@ -139,24 +175,36 @@ def seconds(by: KeyBlocks, x: Extents, machine: Machine) -> float:
     keys, rows, columns = by.elements
     features, values = by.steps
     wide = x.bytes / 4
-    products = rows * keys * x.features + rows * columns * by.keys + rows * keys * costs.exponential
-    operands = (rows + keys) * x.features + (rows + columns) * by.keys
-    shared = rows * (by.items[0] + keys + columns + costs.exponential)
+    products = rows * keys * x.features + rows * columns * by.keys
+    operands = float((rows + keys) * x.features + (rows + columns) * by.keys)
+    if by.is_matrix and machine.matrix_unit is not None:
+        products = (rows * keys * x.features + PARTS * rows * columns * by.keys) / machine.matrix_unit.faster
+        mine = rows * matrix_tiles.DOWN
+        read = (mine + by.keys) * x.features + PARTS * (mine + by.columns) * by.keys
+        operands = 2 * read * costs.local_byte / machine.warp
+    shared = rows * keys * costs.exponential + rows * (by.items[0] + keys + columns + costs.exponential)
     boxes = [(by.keys, x.features), (by.keys, x.columns)]
     boxes += [(by.rows, x.features)] if features < x.features else []
-    copies = sum(tile_copies.cost(box, costs) for box in boxes) / items
+    copies = sum(_copied(box, by, costs) for box in boxes) / items
     meetings = MEETINGS + 2 * (ceil(x.features / features) - 1) + 2 * (by.keys // values - 1)
     per_block = (products + operands + shared) * wide + copies
     blocks = max(1.0, x.seen * ceil(x.keys / by.keys) + (x.seen < 1))
     groups = x.batch * ceil(x.rows / by.rows)
-    mine = ceil(groups / machine.cores)
-    beside = max(1, min(_room(by, x, machine), mine))
+    rounds = ceil(groups / machine.cores)
+    beside = max(1, min(_room(by, x, machine), rounds))
     waiting = (1 + (MAX_WORK_GROUP / (beside * items))**costs.hiding) ** (1 / costs.hiding)
-    busiest = mine * items * waiting + costs.idle * groups * items / machine.cores
+    busiest = rounds * items * waiting + costs.idle * groups * items / machine.cores
     start = tile_copies.cost((by.rows, x.features), costs) / items
-    total = busiest * (blocks * per_block + start) + mine * blocks * meetings * costs.meeting / beside
-    waits = mine * blocks * (ceil(x.features / features) + by.keys // values) / beside
+    total = busiest * (blocks * per_block + start) + rounds * blocks * meetings * costs.meeting / beside
+    waits = rounds * blocks * (ceil(x.features / features) + by.keys // values) / beside
     return matrix_tiles.seconds(total, machine) + machine.costs.launches.launch + waits * costs.arrival
+
+
+def _copied(box: tuple[int, int], by: KeyBlocks, costs: Groups) -> float:
+    """Multiply-adds in the time of a copy to local memory."""
+    if not by.is_matrix:
+        return tile_copies.cost(box, costs)
+    return prod(box) * (2 * costs.second_cache + costs.copy * 4 / (matrix_tiles.BYTES // 2))
 
 
 def _room(by: KeyBlocks, x: Extents, machine: Machine) -> int:

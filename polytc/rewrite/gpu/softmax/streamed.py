@@ -30,7 +30,7 @@ from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
 from polytc.rewrite.gpu.softmax import visible
 from polytc.rewrite.gpu.softmax.chain import WEIGHT, Chain, Sum
-from polytc.rewrite.gpu.softmax.frame import Frame, Ranges, cells
+from polytc.rewrite.gpu.softmax.frame import Frame, Ranges, Tile, cells
 from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
 from polytc.rewrite.gpu.softmax.visible import Part
 from polytc.rewrite.gpu.tiled_indices import TiledIndex, linear_subscripts
@@ -162,10 +162,13 @@ class StreamedSoftmax(Frame):
         outer = ((step, by.steps[1]),) if step.extent > 1 else ()
         if outer:
             self.loops += ((self.names.label(f"{chain.score.name}_values"), step),)
-        cuts = self.cuts() | {chain.key: TiledIndex(self.keys.lower, ((self.block, by.keys), *outer), ((at, 1),))}
-        term = _replaced(chain.term, chain.values, self.copy(chain.values, cuts).read(cuts))
-        key, row = expression(TiledIndex(0, outer, ((at, 1),)).whole), expression(cuts[chain.row].rest)
+        tile: Tile | None = None
         for name in self.weights:
+            at = replace(at, index=self.names.index(at.index))  # one after the other
+            cuts = self.cuts() | {chain.key: TiledIndex(self.keys.lower, ((self.block, by.keys), *outer), ((at, 1),))}
+            tile = tile or self.copy(chain.values, cuts)
+            term = _replaced(chain.term, chain.values, tile.read(cuts))
+            key, row = expression(TiledIndex(0, outer, ((at, 1),)).whole), expression(cuts[chain.row].rest)
             weight: pr.Expr = pr.Read(name, (*cells(self.groups), key, row), self.dtype)
             if by.is_matrix:
                 weight = pr.Cast(pr.Read(name, (*cells(self.groups), row, key), chain.values.dtype), self.dtype)

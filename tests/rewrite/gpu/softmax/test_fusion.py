@@ -155,6 +155,11 @@ CASES = {
     "no NaN": Case(SAFE, sizes(2, 20, 25, 8, 16, A=(20, 25)), safely, change={"A": hide(*range(9))}),
     "groups of queries": Case(GROUPED, {"Q": (2, 2, 3, 18, 8), "K": (2, 2, 21, 8), "V": (2, 2, 21, 12), "X": (12,)}, grouped),
     "wide": Case(PLAIN.format(w=""), sizes(1, 20, 33, 80, 80), attention(), "items=8,4 elements=4,4,10 steps=16,8"),
+    "on a matrix unit": Case(PLAIN.format(w=""), sizes(2, 70, 50, 32, 16), attention(), "items=4,16 elements=8,2,4 steps=32,16 by=matrix",
+                             np.float16),
+    "halves without": Case(PLAIN.format(w=""), sizes(2, 20, 25, 16, 16), attention(), dtype=np.float16),
+    "masked on a matrix unit": Case(SAFE.replace("f32", "f16"), sizes(1, 40, 40, 24, 12, A=(40, 40)), safely,
+                                    "items=4,8 elements=4,4,4 steps=16,16 by=matrix", np.float16, {"A": hide(*range(9))}),
     "one row each": Case(PLAIN.format(w=""), sizes(1, 9, 40, 32, 32), attention(), "items=8,4 elements=4,1,4 steps=32,32"),
 }
 
@@ -164,9 +169,14 @@ def record(case: Case) -> str:
 
 
 def close(found: object, wanted: object, dtype: type) -> None:
+    rtol, atol = TOLERANCES[dtype]
     for a, b in zip(found if isinstance(found, tuple) else (found,), wanted if isinstance(wanted, tuple) else (wanted,),
                     strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12 if dtype == np.float64 else 2e-5, atol=1e-12 if dtype == np.float64 else 1e-5)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+TOLERANCES: dict[type, tuple[float, float]] = {np.float64: (1e-12, 1e-12), np.float32: (2e-5, 1e-5), np.float16: (1e-3, 2e-4)}
+"""Results of halves are rounded once."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -175,6 +185,8 @@ def close(found: object, wanted: object, dtype: type) -> None:
 def test_results(name: str, target: str, targets: tuple[str, ...]) -> None:
     if target == "opencl" and "opencl" not in targets or target == "cuda" and COMPILER is None:
         pytest.skip(f"no {target} here")
+    if target == "opencl" and "matrix" in CASES[name].record:
+        pytest.skip("OpenCL C has no matrix unit")
     case, to = CASES[name], {"interp": InterpTarget, "opencl": OpenCLTarget, "cuda": CompiledCuda}[target](GPU)
     arrays = case.arrays
     close(polytc.compile(case.text, to, decisions=record(case))(**arrays), case.expected(**arrays), case.dtype)
@@ -184,7 +196,7 @@ def test_results(name: str, target: str, targets: tuple[str, ...]) -> None:
 def test_one_kernel(name: str) -> None:
     """Scores and weights are in no memory but that of the kernel, whose schedule is proved."""
     case = CASES[name]
-    dtypes = dict.fromkeys(case.shapes, "f64") if case.dtype == np.float64 else {}
+    dtypes = {} if "def" in case.text else dict.fromkeys(case.shapes, np.dtype(case.dtype).name.replace("loat", ""))
     made = polytc.lower(case.text, CompiledCuda(GPU), shapes=case.shapes, dtypes=dtypes, decisions=record(case))
     assert "refused" not in made.schedule.how
     assert [k.name for k in made.loops.kernels] == made.loops.kernels[0].name.split()
