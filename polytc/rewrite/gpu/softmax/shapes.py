@@ -186,7 +186,7 @@ def seconds(by: KeyBlocks, x: Extents, machine: Machine) -> float:
     boxes = [(by.keys, x.features), (by.keys, x.columns)]
     boxes += [(by.rows, x.features)] if features < x.features else []
     copies = sum(_copied(box, by, costs) for box in boxes) / items
-    meetings = MEETINGS + 2 * (ceil(x.features / features) - 1) + 2 * (by.keys // values - 1)
+    meetings = MEETINGS + 2 * (ceil(x.features / features) - 1) + 2 * (by.keys // values - 1) + (values >= by.keys)
     per_block = (products + operands + shared) * wide + copies
     blocks = max(1.0, x.seen * ceil(x.keys / by.keys) + (x.seen < 1))
     groups = x.batch * ceil(x.rows / by.rows)
@@ -196,7 +196,7 @@ def seconds(by: KeyBlocks, x: Extents, machine: Machine) -> float:
     busiest = rounds * items * waiting + costs.idle * groups * items / machine.cores
     start = tile_copies.cost((by.rows, x.features), costs) / items
     total = busiest * (blocks * per_block + start) + rounds * blocks * meetings * costs.meeting / beside
-    waits = rounds * blocks * (ceil(x.features / features) + by.keys // values) / beside
+    waits = rounds * blocks * (ceil(x.features / features) + (by.keys // values if values < by.keys else 0)) / beside
     return matrix_tiles.seconds(total, machine) + machine.costs.launches.launch + waits * costs.arrival
 
 

@@ -82,10 +82,21 @@ class StreamedSoftmax(Frame):
         """The loop over the blocks of a part."""
         self.loops, self.where = ((self.names.label(f"{self.chain.score.name}_keys"), self.block),), part.where
         self.meet()
+        early = self._copied_values(*self.steps(self.chain.key, self.by.keys, self.by.steps[1])) \
+            if self.by.steps[1] >= self.by.keys else None
         self._scores(part.tested)
         self._weights()
         self.meet()
-        self._results(tuple(c for c in part.tested if c in self.chain.conditions))
+        self._results(tuple(c for c in part.tested if c in self.chain.conditions), early)
+
+    def _copied_values(self, step: pr.Range, at: pr.Range) -> Tile:
+        """The values in local memory. Those of a whole block are on their way together with the keys."""
+        return self.copy(self.chain.values, self._with_keys(step, at))
+
+    def _with_keys(self, step: pr.Range, at: pr.Range) -> dict[str, TiledIndex]:
+        """The cuts for the second product."""
+        outer = ((self.block, self.by.keys), *(((step, self.by.steps[1]),) if step.extent > 1 else ()))
+        return self.cuts() | {self.chain.key: TiledIndex(self.keys.lower, outer, ((at, 1),))}
 
     def _scores(self, tested: tuple[pr.Expr, ...]) -> None:
         """The scores of a block, what becomes of them, and the largest of those that an item has."""
@@ -155,18 +166,17 @@ class StreamedSoftmax(Frame):
         for name, value in zip(self.weights, (rounded, lost), strict=True):
             self.emit("tile", name, (*cells(self.groups), row, key), value, self.scores)
 
-    def _results(self, tested: tuple[pr.Expr, ...]) -> None:
-        """The second product of a block. tested: the conditions under which keys count."""
+    def _results(self, tested: tuple[pr.Expr, ...], tile: Tile | None) -> None:
+        """The second product of a block. tested: the conditions under which keys count; tile: the values, if they are there."""
         chain, by = self.chain, self.by
         (step, at), outside = self.steps(chain.key, by.keys, by.steps[1]), self.loops
         outer = ((step, by.steps[1]),) if step.extent > 1 else ()
         if outer:
             self.loops += ((self.names.label(f"{chain.score.name}_values"), step),)
-        tile: Tile | None = None
+        tile = tile or self._copied_values(step, at)
         for name in self.weights:
             at = replace(at, index=self.names.index(at.index))  # one after the other
-            cuts = self.cuts() | {chain.key: TiledIndex(self.keys.lower, ((self.block, by.keys), *outer), ((at, 1),))}
-            tile = tile or self.copy(chain.values, cuts)
+            cuts = self._with_keys(step, at)
             term = _replaced(chain.term, chain.values, tile.read(cuts))
             key, row = expression(TiledIndex(0, outer, ((at, 1),)).whole), expression(cuts[chain.row].rest)
             weight: pr.Expr = pr.Read(name, (*cells(self.groups), key, row), self.dtype)
