@@ -34,8 +34,8 @@ from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.program.sizes import Size, Undecided, bounds, form_of, may_be_less
-from polytc.schedule.facts.work_groups import is_straight
 from polytc.program.type_promotion import fold
+from polytc.schedule.facts.work_groups import is_straight
 
 Pair = tuple[str, str]
 """Two indices of a statement, outer first."""
@@ -73,7 +73,9 @@ def _merge_some(program: pr.Program) -> pr.Program | None:
                 if _pair_ok(program.statement(n), pair, good) and _order_ok(program, n, pair, pairs)}
         changed = (good, kept) != (places, pairs)
         places, pairs = good, kept
-    starts = {(n, pair) for n, pair in pairs if pair[0] in _loop_indices(program.statement(n))} if _sequential(program) else pairs
+    starts = pairs
+    if _sequential(program):
+        starts = {(n, pair) for n, pair in pairs if pair[0] in _loop_indices(program.statement(n))}
     first = sorted(starts) if program.sizes else sorted(starts)[:1]
     return next((made for start in first if (made := _apply(program, *_component(program, start, pairs))) is not None), None)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from polytc.program import program as pr
 
 WEIGHT = "weight"
-"""The name of an index that stands for a weight in expressions of a chain: the exponential of a score less the row's maximum."""
+"""The name of an index that stands for a weight in expressions of a chain: exp(value of a score - maximum of its row)."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,12 @@ class Sum:
 @dataclass(frozen=True)
 class Chain:
     """names: of its statements, those that set the beginnings of sums included. score: the first product; row, key, feature:
-    the indices of a row, of a key, and of the sum; queries, keys: its operands. conditions: on rows and keys, under which a key
-    counts; hides: under which its value is not -inf, conditions on rows and keys too; value: what becomes of a score then. maximum: the tensor of the largest
-    value of a row; safe: a maximum of -inf counts as 0 in exponents. sums: of weights; product: that of weighted values, with a
-    result for each `column`; term: what a weight is multiplied by, and `values` what is read there. tail: these sums, and what
-    becomes of them, in the order of the text. cells: where the elements of rows and results lie.
+    the indices of a row, of a key, and of the sum; queries, keys: its operands. conditions: on rows and keys, under which a
+    key counts; hides: under which its value is not -inf, conditions on rows and keys too; value: what becomes of a score then.
+    maximum: the tensor of the largest value of a row; safe: a maximum of -inf counts as 0 in exponents. sums: of weights;
+    product: that of weighted values, with a result for each `column`; term: what a weight is multiplied by, and `values` what
+    is read there. tail: these sums, and what becomes of them, in the order of the text. cells: where the elements of rows and
+    results lie.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Finds chains of two products with a softmax between them (see rewrite.gpu.softmax.chain) among the statements of a program."""
+"""Finds the chains of two products with a softmax between them (rewrite.gpu.softmax.chain) that a program has."""
 
 from __future__ import annotations
 
@@ -70,6 +70,25 @@ def _cell(subscripts: Sequence[pr.Expr]) -> list[str] | None:
     return [i for i in found if i is not None] if known else None
 
 
+def _covers(start: pr.Statement, s: pr.Statement) -> bool:
+    """Does an assignment set all elements that an update adds to, and no others?"""
+    if start.where:
+        return False
+    for a, b in zip(start.subscripts, s.subscripts, strict=True):
+        one, two = _plain(a), _plain(b)
+        if a != b if one is None or two is None else start.box[one] != s.box[two]:
+            return False
+    return True
+
+
+def _is_plain(read: pr.Read, index: str) -> bool:
+    """Does an index stand alone in one dimension of what is read, which is 0 beyond its ends?"""
+    forms = [linear(e) for e in read.subscripts]
+    found = [f for f in forms if f is not None and f.coefficient(index)]
+    zero = read.default is None or read.default.value == 0
+    return zero and len(found) == 1 and found[0].terms == ((index, 1),)
+
+
 @dataclass
 class _Walk:
     """Statements one after another, and what is known of the tensors that follow from the scores.
@@ -126,15 +145,16 @@ class _Walk:
         conditions = next(iter(self.conditions))
         if any(not c <= conditions for c in self.partial):
             return None
-        hidden = {*self.elements} | {n for n in (*self.rows, *self.results) if n not in self._stored()}
-        if any(t in self.program.arrays for t in self.elements) or any(
-                n in hidden for x in left for n in (x.target, *(r.tensor for r in pr.reads(x)))):
+        used_later = {n for x in left for n in (x.target, *(r.tensor for r in pr.reads(x)))}
+        if used_later & {*self.elements} or not self._alone_between():
             return None
         product, term, values, column = self.product
+        if not all(_is_plain(r, i) for r, i in ((queries, feature), (keys, feature), (keys, self.key), (values, self.key))):
+            return None
         hides, value = self._split(self.maximum[1])
-        return Chain(tuple(self.names), self.score, self.row, self.key, feature, queries, keys, tuple(sorted(conditions, key=str)), hides,
-                     value, self.maximum[0], next(iter(self.safe)), tuple(self.sums), product, term, values, column,
-                     tuple(self.tail), {**self.rows, **self.results})
+        return Chain(tuple(self.names), self.score, self.row, self.key, feature, queries, keys,
+                     tuple(sorted(conditions, key=str)), hides, value, self.maximum[0], next(iter(self.safe)),
+                     tuple(self.sums), product, term, values, column, tuple(self.tail), {**self.rows, **self.results})
 
     def _split(self, value: pr.Expr) -> tuple[tuple[pr.Expr, ...], pr.Expr]:
         """The conditions on rows and keys under which a value is not -inf, and the value where they hold."""
@@ -149,11 +169,18 @@ class _Walk:
     def _compares(self, c: pr.Expr) -> bool:
         """Is a condition one on the key, and on the row and the batch?"""
         form = tile_conditions.form_of(c)
-        return form is not None and abs(form.coefficient(self.key)) == 1 and {i for i, _ in form.terms} <= {*self._of_row, self.key}
+        known = {*self._of_row, self.key}
+        return form is not None and abs(form.coefficient(self.key)) == 1 and {i for i, _ in form.terms} <= known
 
-    def _stored(self) -> set[str]:
-        """The tensors of rows and results that the chain may store."""
-        return {*self.rows, *self.results}
+    def _alone_between(self) -> bool:
+        """May all of the chain run where its last statement stands? Nothing that comes before writes what it reads, and it
+        reads nothing that it writes, but what it has from itself."""
+        mine = [s for s in self.program.statements if s.name in self.names]
+        first, last = (self.program.statements.index(s) for s in (mine[0], mine[-1]))
+        others = {s.target for s in self.program.statements[first:last] if s.name not in self.names}
+        made = {*self.elements, *self.rows, *self.results}
+        read = {r.tensor for s in mine for r in pr.reads(s)} - made
+        return not others & (read | made) and not read & {s.target for s in mine}
 
     # ---- statements
 
@@ -166,7 +193,7 @@ class _Walk:
         at = self.program.statements.index(s)
         following = next((x for x in self.program.statements[at + 1:] if x.target == s.target or any(
             r.tensor == s.target for r in pr.reads(x))), None)
-        return following is not None and following.target == s.target and self._begins(s, following) and s.name not in self.names
+        return following is not None and s.name not in self.names and self._begins(s, following)
 
     def _begins(self, start: pr.Statement, update: pr.Statement) -> bool:
         """Does an assignment set a whole target to what an update may begin with?"""
@@ -196,7 +223,9 @@ class _Walk:
         if s.op is None:
             taken = self._element(s, value, where, cell, kept)
         else:
-            taken = s.target in self.starts and self._update(s, value, where, cell, kept)
+            start, dtype = self.starts.get(s.target), self.program.tensor(s.target).dtype
+            whole = start is not None and _covers(start, s) and dtype == self.program.tensor(self.score.target).dtype
+            taken = whole and self._update(s, value, where, cell, kept)
             self.names += [self.starts[s.target].name] if taken else []
         self.names += [s.name] if taken else []
         return taken
@@ -226,7 +255,8 @@ class _Walk:
     def _inlined(self, e: pr.Expr) -> pr.Expr:
         return self.elements[e.tensor] if isinstance(e, pr.Read) and e.tensor in self.elements and e.default is None else e
 
-    def _element(self, s: pr.Statement, value: pr.Expr, where: frozenset[pr.Expr], cell: tuple[pr.Expr, ...], kept: set[str]) -> bool:
+    def _element(self, s: pr.Statement, value: pr.Expr, where: frozenset[pr.Expr], cell: tuple[pr.Expr, ...], kept: set[str]
+                 ) -> bool:
         """An assignment."""
         rows, temporary = {*self._of_row}, s.target in self.program.temporaries
         fresh = s.target not in {*self.elements, *self.rows, *self.results, *self.starts}
@@ -259,7 +289,8 @@ class _Walk:
         columns = (self.product[3],) if self.product is not None else ()
         return tuple(r for r in (*self.score.ranges, *columns) if r.index in kept)
 
-    def _update(self, s: pr.Statement, value: pr.Expr, where: frozenset[pr.Expr], cell: tuple[pr.Expr, ...], kept: set[str]) -> bool:
+    def _update(self, s: pr.Statement, value: pr.Expr, where: frozenset[pr.Expr], cell: tuple[pr.Expr, ...], kept: set[str]
+                ) -> bool:
         """A maximum, a sum of weights, or the second product."""
         rows = {*self._of_row}
         named, columns = used(value), kept - rows

@@ -8,8 +8,8 @@
 What is so far the maximum of a row takes the place of that of all: where it grows, sums and results are multiplied by the
 exponential of what it grew by. So the scores and the weights, which are far more than all that goes in and comes out, stay in
 registers and local memory. Sums of floats are made in other parts than those of the text: not in precise programs
-(docs/accuracy.md). (Milakov & Gimelshein, Online Normalizer Calculation for Softmax, 2018; Rabe & Staats, Self-attention Does Not
-Need O(n^2) Memory, 2021; Dao et al., FlashAttention, 2022.)
+(docs/accuracy.md). (Milakov & Gimelshein, Online Normalizer Calculation for Softmax, 2018; Rabe & Staats, Self-attention Does
+Not Need O(n^2) Memory, 2021; Dao et al., FlashAttention, 2022.)
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from polytc.rewrite.gpu import matrix_tiles
 from polytc.rewrite.gpu.softmax import shapes
 from polytc.rewrite.gpu.softmax.chain import Chain
 from polytc.rewrite.gpu.softmax.chains import chains
-from polytc.rewrite.gpu.softmax.shapes import Extents
 from polytc.rewrite.gpu.softmax.key_blocks import WAYS, KeyBlocks
+from polytc.rewrite.gpu.softmax.shapes import Extents
 from polytc.rewrite.gpu.softmax.streamed import StreamedSoftmax
 from polytc.rewrite.step import Decision, Option, Reasons
 
@@ -40,7 +40,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
             continue
         best = next(shapes.candidates(program, chain, machine), None)
         if best is None:
-            why.declines(told, f"one kernel: {chain.column.extent} columns of values are too many for local memory and registers")
+            why.declines(told, f"one kernel: local memory and registers do not hold {chain.column.extent} columns of values")
             continue
         (by, seconds), apart = best, shapes.separate(program, chain, machine)
         estimated = f"{_told(seconds)}; {_told(apart)} in kernels of their own"
@@ -48,8 +48,9 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
             why.declines(told, f"one kernel: estimated: {estimated}")
             continue
         chosen.append(by)
-        why.acts(told, f"one kernel, {by.rows} rows by {by.items[0]} x {by.items[1]} items, {by.keys} keys of {chain.key} at a time, "
-                       f"with a running maximum and sums: estimated: {estimated}")
+        unit = ", multiplied by the matrix unit" if by.is_matrix else ""
+        shape = f"{by.rows} rows by {by.items[0]} x {by.items[1]} items, {by.keys} values of {chain.key} at a time"
+        why.acts(told, f"one kernel, {shape}{unit}: estimated: {estimated}")
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 

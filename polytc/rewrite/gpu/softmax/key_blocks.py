@@ -9,8 +9,8 @@ ITEMS, MATRIX = WAYS = ("items", "matrix")
 @dataclass(frozen=True)
 class KeyBlocks:
     """A chain whose first product is `statement` runs as one kernel. items: of a group across keys and columns, and down rows;
-    elements: keys, rows and columns of an item; steps: features, and keys, that are copied at once. by: who multiplies, ITEMS, or
-    warps on a matrix unit (MATRIX), of whose items each has pairs of neighbours, as rewrite.gpu.matrix_tiles says."""
+    elements: keys, rows and columns of an item; steps: features, and keys, that are copied at once. by: who multiplies, ITEMS,
+    or warps on a matrix unit (MATRIX), of whose items each has pairs of neighbours, as rewrite.gpu.matrix_tiles says."""
 
     statement: str
     items: tuple[int, ...]

@@ -44,8 +44,8 @@ OF_ROW = 6
 
 @dataclass(frozen=True)
 class Extents:
-    """Of a chain, for typical sizes. bytes: of a number of the scores; operands: of one of the queries, keys and values; seen: the
-    part of the keys that conditions leave."""
+    """Of a chain. bytes: of a number of the scores; operands: of one of the queries, keys and values; seen: the part of the
+    keys that conditions leave."""
 
     batch: int
     rows: int
@@ -99,7 +99,7 @@ def half(program: pr.Program, chain: Chain, machine: Machine) -> str:
     operands, column = (chain.queries, chain.keys, chain.values), chain.column.index
     casts = [e for e in (*pr.walk(s.value), chain.term) if isinstance(e, pr.Cast) and e.dtype == F32 and e.a in operands]
     types = {r.dtype.name for r in operands}
-    along = ((chain.queries, chain.feature, chain.row), (chain.keys, chain.feature, chain.key), (chain.values, chain.key, column))
+    along = (chain.queries, chain.feature, chain.row), (chain.keys, chain.feature, chain.key), (chain.values, chain.key, column)
     plain = all(r.default is None and matrix_tiles.lies(matrix_tiles.forms_of(r), k, side) for r, k, side in along)
     return types.pop() if plain and len(casts) == 3 and len(types) == 1 and types <= {*unit.types} else ""
 
@@ -165,6 +165,7 @@ def local_bytes(by: KeyBlocks, x: Extents) -> int:
     if by.is_matrix:
         return ((by.rows + by.keys) * (features * queries + pad) + values * (by.columns * of_values + pad)
                 + PARTS * by.rows * (by.keys * of_values + pad) + by.rows * (by.items[0] * x.bytes + pad))
+    queries, keys, of_values = (max(4, n) for n in x.operands)  # halves are floats there
     return (features * (by.rows * queries + pad) + features * (by.keys * keys + pad) + values * (by.columns * of_values + pad)
             + by.keys * (by.rows * x.bytes + pad) + by.rows * (by.items[0] * x.bytes + pad))
 
@@ -175,7 +176,7 @@ def seconds(by: KeyBlocks, x: Extents, machine: Machine) -> float:
     keys, rows, columns = by.elements
     features, values = by.steps
     wide = x.bytes / 4
-    products = rows * keys * x.features + rows * columns * by.keys
+    products = float(rows * keys * x.features + rows * columns * by.keys)
     operands = float((rows + keys) * x.features + (rows + columns) * by.keys)
     if by.is_matrix and machine.matrix_unit is not None:
         products = (rows * keys * x.features + PARTS * rows * columns * by.keys) / machine.matrix_unit.faster
@@ -210,8 +211,9 @@ def _copied(box: tuple[int, int], by: KeyBlocks, costs: Groups) -> float:
 def _room(by: KeyBlocks, x: Extents, machine: Machine) -> int:
     """Groups of a unit at once."""
     held = machine.costs.groups.per_unit * machine.item_registers * MAX_WORK_GROUP
-    return min((machine.unit_local_bytes or machine.local_bytes) // local_bytes(by, x), held // (registers(by, x) * prod(by.items)),
-               machine.costs.launches.items // prod(by.items))
+    items = prod(by.items)
+    return min((machine.unit_local_bytes or machine.local_bytes) // local_bytes(by, x), held // (registers(by, x) * items),
+               machine.costs.launches.items // items)
 
 
 def separate(program: pr.Program, chain: Chain, machine: Machine) -> float:

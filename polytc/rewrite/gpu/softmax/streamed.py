@@ -154,8 +154,8 @@ class StreamedSoftmax(Frame):
         self.assign("grown", self.maximum, new, row)
 
     def _share_weights(self) -> None:
-        """The weights in local memory: as they are, or for a matrix unit in two halves, the second of which is what the first has
-        lost."""
+        """The weights in local memory: as they are, or for a matrix unit in two halves, the second of which is what the first
+        has lost."""
         key, row = (expression(self.cuts()[i].rest) for i in (self.chain.key, self.chain.row))
         own, half = self.read(self.score, *self.scores), self.chain.values.dtype
         if not self.by.is_matrix:

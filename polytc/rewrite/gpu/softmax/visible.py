@@ -21,8 +21,8 @@ from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the blocks of keys. where: the conditions, on groups and blocks, under which a block is one of them; tested: those
-    on rows and keys under which a key counts there."""
+    """Some of the blocks of keys. where: the conditions, on groups and blocks, under which a block is one of them; tested:
+    those on rows and keys under which a key counts there."""
 
     where: tuple[pr.Expr, ...]
     tested: tuple[pr.Expr, ...] = ()

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
 import polytc
-from polytc import decisions, stages
-from polytc.errors import CompileError
-from polytc.machine import DEVICES, Machine
-from polytc.program import program as pr
-from polytc.rewrite import pipeline, table
-
-
+from polytc import decisions
+from polytc.machine import DEVICES
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.cuda_here import COMPILER, CompiledCuda
@@ -155,8 +150,8 @@ CASES = {
     "no NaN": Case(SAFE, sizes(2, 20, 25, 8, 16, A=(20, 25)), safely, change={"A": hide(*range(9))}),
     "groups of queries": Case(GROUPED, {"Q": (2, 2, 3, 18, 8), "K": (2, 2, 21, 8), "V": (2, 2, 21, 12), "X": (12,)}, grouped),
     "wide": Case(PLAIN.format(w=""), sizes(1, 20, 33, 80, 80), attention(), "items=8,4 elements=4,4,10 steps=16,8"),
-    "on a matrix unit": Case(PLAIN.format(w=""), sizes(2, 70, 50, 32, 16), attention(), "items=4,16 elements=8,2,4 steps=32,16 by=matrix",
-                             np.float16),
+    "on a matrix unit": Case(PLAIN.format(w=""), sizes(2, 70, 50, 32, 16), attention(),
+                             "items=4,16 elements=8,2,4 steps=32,16 by=matrix", np.float16),
     "halves without": Case(PLAIN.format(w=""), sizes(2, 20, 25, 16, 16), attention(), dtype=np.float16),
     "masked on a matrix unit": Case(SAFE.replace("f32", "f16"), sizes(1, 40, 40, 24, 12, A=(40, 40)), safely,
                                     "items=4,8 elements=4,4,4 steps=16,16 by=matrix", np.float16, {"A": hide(*range(9))}),
