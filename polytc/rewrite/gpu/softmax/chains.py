@@ -178,9 +178,11 @@ class _Walk:
         mine = [s for s in self.program.statements if s.name in self.names]
         first, last = (self.program.statements.index(s) for s in (mine[0], mine[-1]))
         others = {s.target for s in self.program.statements[first:last] if s.name not in self.names}
-        made = {*self.elements, *self.rows, *self.results}
-        read = {r.tensor for s in mine for r in pr.reads(s)} - made
-        return not others & (read | made) and not read & {s.target for s in mine}
+        made, read = set[str](), set[str]()
+        for s in mine:
+            read |= {r.tensor for r in pr.reads(s)} - made
+            made.add(s.target)
+        return not others & (read | made) and not read & made
 
     # ---- statements
 

@@ -2,8 +2,22 @@
 
     S[i,j] += Q[i,d]*K[j,d];  M[i] max= S[i,j];  E[i,j] = exp(S[i,j] - M[i])
     Z[i] += E[i,j];  O[i,e] += E[i,j]*V[j,e];  R[i,e] = O[i,e]/Z[i]
-        with Q[2048,64], K[2048,64], V[2048,64] on gpu
-    ->  ...
+        with Q[4096,64], K[4096,64], V[4096,64] on gpu
+    ->  M_own[i_group,line,item,i_row] = -inf
+        ...
+        for j_block2 in 0:32 {
+            ...
+            M_scale[i_group,line3,item3,i_row] = exp(M_own[i_group,line3,item3,i_row] - M_base[i_group,line3,item3,i_row])
+            S_own[i_group,line3,item3,i_row,j_vector,j_lane] =
+                exp(S_own[i_group,line3,item3,i_row,j_vector,j_lane] - M_base[i_group,line3,item3,i_row])
+            ...
+            O_own[...] = O_own[...]*M_scale[i_group,line3,item3,i_row]
+            M_own[i_group,line3,item3,i_row] = M_next[i_group,line3,item3,i_row]
+            ...
+            O_own[...] += S_tile[i_group, j_at2 + 64*j_step, i_row + 2*line4]*V_tile[i_group,j_at2, e_lane + 4*item4]
+        }
+        ...
+        R[16*i_group + i_row + 2*line5, e_lane + 4*item5] = R_own[i_group,line5,item5,i_row,e_vector,e_lane]
 
 What is so far the maximum of a row takes the place of that of all: where it grows, sums and results are multiplied by the
 exponential of what it grew by. So the scores and the weights, which are far more than all that goes in and comes out, stay in

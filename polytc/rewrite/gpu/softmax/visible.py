@@ -1,8 +1,7 @@
 """Which keys a block of rows sees: the blocks of keys in parts, and whether a row sees any.
 
-    where j <= i, 64 rows i and 32 keys j at a time     with 2048 of each
-    ->  part 1: 32*j_block + 31 <= 64*i_group           all keys count for all rows, and nothing is tested
-        part 2: 32*j_block <= 64*i_group + 63 and not that of part 1, where j <= i is tested
+Of 64 rows i and 32 keys j at a time, where j <= i, all keys count for all rows where 32*j_block + 31 <= 64*i_group, and nothing
+is tested; j <= i is tested in the other blocks for which 32*j_block <= 64*i_group + 63; those beyond are left out.
 """
 
 from __future__ import annotations
