@@ -68,7 +68,8 @@ def test_the_reason_is_told(machine: str, shape: dict[str, tuple[int, ...]], why
 ])
 def test_lines_that_do_not_fit(line: str, why: str) -> None:
     with pytest.raises(CompileError, match="E710") as caught:
-        polytc.lower(PLAINLY, InterpTarget(DEVICES["nvidia-sm90"]), shapes=sizes(2, 64, 64, 64, 16), decisions=f"{HEAD}{line}\n")
+        polytc.lower(PLAINLY, InterpTarget(DEVICES["nvidia-sm90"]), shapes=sizes(2, 64, 64, 64, 16),
+                     decisions=f"{HEAD}{line}\n")
     assert why in str(caught.value)
 
 
