@@ -186,12 +186,14 @@ def _under(path: tuple[_Level, ...], s: loops.If, holds: bool) -> tuple[_Level, 
     low, high = {"==": (n, n), "<": (None, n - 1), "<=": (None, n), ">": (n + 1, None), ">=": (n, None)}.get(op, (None, None))
 
     def narrowed(known: simplify.Interval) -> simplify.Interval:
+        if op == "!=":
+            return known[0] + 1 if known[0] == n else known[0], known[1] - 1 if known[1] == n else known[1]
         return (low if known[0] is None or low is not None and low > known[0] else known[0],
                 high if known[1] is None or high is not None and high < known[1] else known[1])
     return tuple(replace(level, known=narrowed(level.known)) if level.node.var == c.a.name else level for level in path)
 
 
-_OTHERWISE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_OTHERWISE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 """What holds where a comparison does not."""
 
 
