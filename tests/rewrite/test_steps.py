@@ -76,7 +76,8 @@ def test_gpus_are_told_how_items_share_the_work() -> None:
     assert "one kernel, " in said["online_softmax"]
     assert "in kernels of their own" in said["online_softmax"]
     assert set(said) == {s.name for s in STEPS if "gpu" in s.kinds}
-    said = told(stages.build("C[i,j] += A[i,k]*B[k,j]\nS[i] += X[i,k]", {"A": (512, 512), "B": (512, 512), "X": (512, 4096)}), GPU)
+    shapes = {"A": (512, 512), "B": (512, 512), "X": (512, 4096)}
+    said = told(stages.build("C[i,j] += A[i,k]*B[k,j]\nS[i] += X[i,k]", shapes), GPU)
     assert said["online_softmax"] == ""
     assert "tiles of" in said["local_tiles"]
     assert "operands in local memory" in said["local_tiles"]
