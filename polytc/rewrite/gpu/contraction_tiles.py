@@ -160,15 +160,6 @@ def seconds(program: pr.Program, group: Group, machine: Machine) -> tuple[float,
     return matrix_tiles.seconds(unit * steps, machine), matrix_tiles.seconds(items * steps, machine)
 
 
-def alone(program: pr.Program, group: Group, machine: Machine) -> float | None:
-    """The seconds of a group around one contraction by the tiles that are best; None if it is no such group, or too small."""
-    scene = _scene(program, group, machine)
-    options = _options(scene) if scene is not None else []
-    if scene is None or not options:
-        return None
-    return matrix_tiles.seconds(min(_time(b, scene)[0] for b in options) * prod(scene.reduced.values()), machine)
-
-
 def parted(program: pr.Program, group: Group, machine: Machine) -> Callable[[int], float] | None:
     """The multiply-adds of the busiest unit where groups divide the longest reduced index into so many parts, each with the
     tiles that are best then; None if the group is not divided into tiles."""

@@ -25,7 +25,7 @@ from polytc.rewrite.gpu.matrix_tiles import ADDRESSES
 from polytc.rewrite.gpu.softmax.chain import Chain
 from polytc.rewrite.gpu.softmax.key_blocks import MATRIX, KeyBlocks
 from polytc.rewrite.gpu.softmax.streamed import PARTS
-from polytc.schedule.facts.fusion_groups import partition
+from polytc.schedule.facts.fusion_groups import is_contraction, partition, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
 ACROSS, DOWN = (4, 8, 16, 32), (1, 2, 4, 8, 16, 32)
@@ -223,8 +223,9 @@ def separate(program: pr.Program, chain: Chain, machine: Machine) -> float:
     total, alone = 0.0, replace(program, statements=statements)
     for group in partition(alone):
         total += machine.costs.launches.launch
-        taken = contraction_tiles.alone(alone, group, machine)
-        total += x.seen * taken if taken is not None else 0.0
+        best = next(contraction_tiles.candidates(alone, group, machine), None)
+        steps = prod(s.extents[i] for s in group.statements if is_contraction(s) for i in reduced_indices(s))
+        total += x.seen * matrix_tiles.seconds(best[1] * steps, machine) if best is not None else 0.0
     scores = x.batch * x.rows * x.keys * x.bytes * x.seen
     moved = 4 * scores + sum(n * b for n, b in zip((x.rows * x.features, x.keys * x.features, x.keys * x.columns), x.operands,
                                                     strict=True)) * x.batch
