@@ -17,6 +17,9 @@ E[b,i,j] = exp(P[b,i,j] * 0.125 - M[b,i]){mask}
 S[b,i] += E[b,i,j]{mask}
 O[b,i,d] += E[b,i,j] * V[b,j,d]{mask}
 Y[b,i,d] = O[b,i,d] / S[b,i]"""
+HIDDEN = ATTENTION.format(mask="").replace("M[b,i] max= P[b,i,j] * 0.125", """L[b,i,j] = j <= i ? P[b,i,j] * 0.125 : -inf
+M[b,i] max= L[b,i,j]""").replace("exp(P[b,i,j] * 0.125 -", "exp(L[b,i,j] -")
+"""Causal attention as graphs have it: by a choice."""
 CONVOLUTION = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:56, w in 0:56"
 POOL = "O[n,c,h,w] max= (X[n,c,2*h+r-1,2*w+s-1] else -inf) where h in 0:56, w in 0:56, r in 0:3, s in 0:3"
 NORM = """def norm(f32[I,J] X, f32[J] G, f32[J] B) -> (Y) {
@@ -83,6 +86,18 @@ def _product(m: int, n: int, k: int) -> Case:
          lambda t, a, b: a @ b, 2 * m * n * k)
 
 
+def _attention(heads: int, rows: int, features: int, text: str = ATTENTION.format(mask=""), name: str = "attention",
+               draw: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray] | None = None, keys: int = 0) -> Case:
+    """The scale is that of 64 features, whatever there are. keys: another number of them than of rows."""
+    shapes = {"Q": (heads, rows, features), **dict.fromkeys("KV", (heads, keys or rows, features))}
+    causal, half = text != ATTENTION.format(mask=""), draw is not None
+    return Case(f"{name} {heads}x{rows}x{features}" + (f", {keys} keys" if keys else ""), text, shapes,
+                lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal,
+                                                                                scale=0.125)[0],
+                4 * heads * rows * (keys or rows) * features // (2 if causal else 1), 2e-2 if half else 1e-4,
+                dict.fromkeys(shapes, draw) if draw is not None else None)
+
+
 def _causal(t: Any, q: Any, k: Any, v: Any) -> Any:
     return t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
 
@@ -144,6 +159,13 @@ CASES = (
          4 * 64 * 1024 * 1024 * 64),
     Case("causal attention 64x1024x64", ATTENTION.format(mask=" where j <= i"), dict.fromkeys("QKV", (64, 1024, 64)), _causal,
          2 * 64 * 1024 * 1024 * 64),
+    *(_attention(64, 1024, d) for d in (32, 80, 128)), _attention(16, 4096, 64), _attention(12, 128, 64),
+    _attention(64, 1, 64, keys=4096), _attention(64, 128, 64, keys=2048),
+    _attention(64, 1024, 64, HIDDEN, "hidden attention"),
+    *(_attention(64, 1024, d, name="attention f16", draw=_half) for d in (32, 80, 128)),
+    _attention(16, 4096, 64, name="attention f16", draw=_half),
+    *(_attention(64, 1024, d, HIDDEN, "hidden attention f16", _half) for d in (64, 128)),
+    _attention(64, 1024, 64, ATTENTION.format(mask=" where j <= i"), "causal attention f16", _half),
     Case("a + b*c", "Y[i] = A[i] + B[i]*C[i]", dict.fromkeys("ABC", (BIG,)), lambda t, a, b, c: t.addcmul(a, b, c)),
     Case("exp", "Y[i] = exp(A[i])", {"A": (BIG,)}, lambda t, a: t.exp(a)),
     Case("sum", "s += A[i]", {"A": (BIG,)}, lambda t, a: t.sum(a), tolerance=1e-2),

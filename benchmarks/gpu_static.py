@@ -85,6 +85,11 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "attention 16x12x128x64": ("P[b,i,j] += Q[b,i,k]*K[b,j,k]; M[b,i] max= P[b,i,j]; E[b,i,j] = exp(P[b,i,j]-M[b,i]); "
                                "S[b,i] += E[b,i,j]; R[b,i,j] = E[b,i,j]/S[b,i]; O[b,i,k] += R[b,i,j]*V[b,j,k] -> (O)",
                                dict.fromkeys("QKV", (192, 128, 64))),
+    **{f"attention 64x1024x{d}{name}": (
+        f"P[b,i,j] += Q[b,i,k]*K[b,j,k]; M[b,i] max= P[b,i,j]{where}; E[b,i,j] = exp(P[b,i,j]-M[b,i]){where}; "
+        f"S[b,i] += E[b,i,j]{where}; O[b,i,k] += E[b,i,j]*V[b,j,k]{where}; Y[b,i,k] = O[b,i,k]/S[b,i] -> (Y)",
+        dict.fromkeys("QKV", (64, 1024, d)))
+       for d in (32, 64, 80, 128) for name, where in (("", ""), (" causal", " where j <= i"))},
     "conv 3x3 64->64 56x56": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (64, 64, 3, 3), "X": (1, 64, 58, 58)}),
     "row sum 4096x512": ("y[i] += x[i,j]", {"x": (4096, 512)}),
     "column sum 4096x512": ("y[j] += x[i,j]", {"x": (4096, 512)}),

@@ -223,10 +223,11 @@ def has_scalar_loops(s: loops.Stmt, looped: bool = False) -> bool:
     return any(has_scalar_loops(x, looped) for x in children(s))
 
 
-def accesses(s: loops.Stmt, names: frozenset[str], outside: C, inside: Callable[[C, loops.For], C]
-             ) -> Iterator[tuple[str, tuple[loops.Expr, ...], C, bool]]:
+def accesses(s: loops.Stmt, names: frozenset[str], outside: C, inside: Callable[[C, loops.For], C],
+             under: Callable[[C, loops.If, bool], C] | None = None) -> Iterator[tuple[str, tuple[loops.Expr, ...], C, bool]]:
     """All loads and stores of the buffers of these names: the buffer's name, the indices, the context, and whether it is in a
-    store, not in a bound or test. The context is `outside` around `s`, and what `inside` makes of it in the body of a loop."""
+    store, not in a bound or test. The context is `outside` around `s`, what `inside` makes of it in the body of a loop, and
+    what `under` makes of it where a test holds, or does not."""
     store = isinstance(s, loops.Store)
     if isinstance(s, loops.Store) and s.buffer.name in names:
         yield s.buffer.name, s.indices, outside, store
@@ -236,4 +237,6 @@ def accesses(s: loops.Stmt, names: frozenset[str], outside: C, inside: Callable[
                 yield e.buffer.name, e.indices, outside, store
     inner = inside(outside, s) if isinstance(s, loops.For) else outside
     for child in children(s):
-        yield from accesses(child, names, inner, inside)
+        if under is not None and isinstance(s, loops.If):
+            inner = under(outside, s, child is s.then)
+        yield from accesses(child, names, inner, inside, under)

@@ -62,6 +62,11 @@ class Groups:
     beside: float = cost(0.25, "ratio", "what arithmetic, reads and copies cost that others hide", guess(_BY_HAND))
     meeting: float = cost(7000.0, "multiply-adds", "of a unit in the time of a step's barrier", guess(
         "some 55 cycles, beside 128 multiply-adds in each"))
+    exponential: int = cost(20, "multiply-adds", "an exponential of f32, with what makes it of a score", guess(
+        "one of the special function unit, at a quarter of the rate of multiply-adds, and some sixteen steps around it"))
+    arrival: float = cost(1.5e-7, "seconds", "until what a group copies to local memory is there", guess(
+        "some 270 cycles from the second cache of an NVIDIA A100: Abdelkhalik et al., Demystifying the Nvidia Ampere "
+        "Architecture through Microbenchmarking, 2022"))
     guard: int = cost(6, "multiply-adds", "a test whether an element is there", guess("two comparisons of two indices"))
     partial: int = cost(60, "multiply-adds", "of a unit in the time of an element of a partial result, written and read", guess(
         "some 12 bytes of memory in a cycle of a unit, beside 128 multiply-adds"))

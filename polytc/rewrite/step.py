@@ -19,6 +19,7 @@ from polytc import decisions
 from polytc.decisions import Entry, Record, Way
 from polytc.machine import Machine, estimates
 from polytc.program.program import Program
+from polytc.schedule.facts import work_groups
 
 KINDS = frozenset(("cpu", "gpu"))
 CPU, GPU = frozenset(("cpu",)), frozenset(("gpu",))
@@ -32,7 +33,7 @@ class Need:
     holds: Callable[[Program], bool]
 
 
-STRAIGHT = Need("it has `for` loops, or ranges in memory", lambda p: not (p.sequential or p.dynamic))
+STRAIGHT = Need("it has `for` loops, or ranges in memory", lambda p: work_groups.is_straight(p.statements))
 LOOPED = Need("it has no `for` loops", lambda p: p.sequential or p.dynamic)
 FIXED_RANGES = Need("it has no `for` loops, or ranges in memory", lambda p: p.sequential and not p.dynamic)
 OPEN = Need("no size stays open", lambda p: bool(p.sizes))

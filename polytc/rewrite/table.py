@@ -28,6 +28,8 @@ from polytc.rewrite.cpu import (
 from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu import launched_parts, unread_elements
 from polytc.rewrite.gpu.division import Divided
+from polytc.rewrite.gpu.softmax import fusion as online_softmax
+from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
 from polytc.rewrite.step import (
     CPU,
     FIXED_RANGES,
@@ -131,6 +133,9 @@ STEPS: tuple[Step, ...] = (
          open_sizes=True),
     Step("coalesce", "indices that walk memory together become one", unconditional(coalesce.coalesce), kinds=CPU,
          needs=(STRAIGHT,), open_sizes=True),
+    Step("online_softmax", "softmax between two products is one kernel, which goes through the keys in blocks",
+         online_softmax.fuse, online_softmax.decide, kinds=GPU, needs=(STRAIGHT, NOT_PRECISE),
+         choice=KeyBlocks, fits=online_softmax.fits, options=independent(online_softmax.options), in_turn=True),
     Step("coalesce", "indices that walk memory together become one", unconditional(coalesce.coalesce), kinds=GPU,
          needs=(STRAIGHT,), open_sizes=True),
     Step("narrow_sums", "sums of small whole numbers are made in 32 bits", narrow_sums.narrow, narrow_sums.decide, kinds=CPU,

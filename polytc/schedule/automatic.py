@@ -87,7 +87,7 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
         return Schedule(scop.original, "program order: `for` loops with ranges in memory")
     try:
         notes: list[str] = []
-        if scop.program.sequential:
+        if not work_groups.is_straight(scop.program.statements):
             plan, notes = _of_loops(scop, deps, machine, policy, made)
         else:
             if machine.kind == "gpu":

@@ -22,6 +22,19 @@ def test_kernels_have_no_races_and_are_right(part: str) -> None:
     assert [str(x) for x in found if x.reason] == []
 
 
+@pytest.mark.parametrize("machine", ["nvidia-sm90", pytest.param("amd-gfx90a", marks=pytest.mark.long)])
+def test_items_go_through_keys_together(machine: str) -> None:
+    few = ["causal", "groups of queries"] if machine == "nvidia-sm90" else campaign.names("attention", 1, "")
+    found = list(campaign.found("attention", few, [machine]))
+    assert len(found) == len(few)
+    assert [str(x) for x in found if x.reason] == []
+
+
+def test_weights_without_barriers_are_found() -> None:
+    (found,) = campaign.found("attention", ["causal"], ["nvidia-sm90"], arguments=["broken"])
+    assert "data race" in found.reason
+
+
 def test_kernels_without_barriers_are_found() -> None:
     (found,) = campaign.found("polybench", ["lu"], ["generic-gpu"], arguments=["broken"])
     assert "data race" in found.reason

@@ -34,6 +34,7 @@ STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu
            "polytc.rewrite.gpu.work_group_scans": "parallel_scans",
            "polytc.rewrite.gpu.scanned_tiles": "parallel_scans",
            "polytc.rewrite.gpu.scanned_columns": "parallel_scans",
+           "polytc.rewrite.gpu.softmax.fusion": "online_softmax",
            "polytc.rewrite.digit_sums": "gathered_sums"} | {
     f"polytc.rewrite.gpu.{name}": "local_tiles"
     for name in ("local_tiles", "tiled_contraction", "matrix_tiles", "work_group_reductions", "tile_conditions",

@@ -73,10 +73,15 @@ def test_attention_is_told_step_by_step() -> None:
 
 def test_gpus_are_told_how_items_share_the_work() -> None:
     said = told(stages.build(ATTENTION, SHAPES), GPU)
+    assert "one kernel, " in said["online_softmax"]
+    assert "in kernels of their own" in said["online_softmax"]
+    assert set(said) == {s.name for s in STEPS if "gpu" in s.kinds}
+    shapes = {"A": (512, 512), "B": (512, 512), "X": (512, 4096)}
+    said = told(stages.build("C[i,j] += A[i,k]*B[k,j]\nS[i] += X[i,k]", shapes), GPU)
+    assert said["online_softmax"] == ""
     assert "tiles of" in said["local_tiles"]
     assert "operands in local memory" in said["local_tiles"]
     assert "reduce together" in said["local_tiles"]
-    assert set(said) == {s.name for s in STEPS if "gpu" in s.kinds}
 
 
 @pytest.mark.parametrize(("step", "text", "shapes", "dtypes", "why"), [

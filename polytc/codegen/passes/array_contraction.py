@@ -188,7 +188,7 @@ def _accesses(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[_Access]]:
     """All accesses to the buffers of these names."""
     found: dict[str, list[_Access]] = {}
     outermost: tuple[_Level, ...] = ()
-    for name, indices, path, store in traverse.accesses(s, names, outermost, _inside):
+    for name, indices, path, store in traverse.accesses(s, names, outermost, _inside, _under):
         found.setdefault(name, []).append(_Access(indices, path, store))
     return found
 
@@ -209,6 +209,27 @@ def _inside_of(around: tuple[_Level, ...], accesses: list[_Access]) -> list[_Acc
 
 def _inside(path: tuple[_Level, ...], s: loops.For) -> tuple[_Level, ...]:
     return *path, _Level(s, simplify.values(s, _known(path)))
+
+
+def _under(path: tuple[_Level, ...], s: loops.If, holds: bool) -> tuple[_Level, ...]:
+    """The loops around what runs under a test of the variable of one, as `b >= 1`: where that leaves one iteration, its number
+    stands in the place of the variable."""
+    c = s.cond
+    if not isinstance(c, loops.Binary) or not isinstance(c.a, loops.Var) or not isinstance(c.b, loops.Const):
+        return path
+    n, op = int(c.b.value), c.op if holds else _OTHERWISE.get(c.op, "")
+    low, high = {"==": (n, n), "<": (None, n - 1), "<=": (None, n), ">": (n + 1, None), ">=": (n, None)}.get(op, (None, None))
+
+    def narrowed(known: simplify.Interval) -> simplify.Interval:
+        if op == "!=":
+            return known[0] + 1 if known[0] == n else known[0], known[1] - 1 if known[1] == n else known[1]
+        return (low if known[0] is None or low is not None and low > known[0] else known[0],
+                high if known[1] is None or high is not None and high < known[1] else known[1])
+    return tuple(replace(level, known=narrowed(level.known)) if level.node.var == c.a.name else level for level in path)
+
+
+_OTHERWISE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""What holds where a comparison does not."""
 
 
 def _known(path: Sequence[_Level]) -> dict[str, simplify.Interval]:

@@ -34,12 +34,12 @@ from polytc.rewrite.gpu.tiled_contraction import TiledContraction
 from polytc.rewrite.gpu.work_group_reductions import ReducedGroup
 from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
-from polytc.schedule.facts.work_groups import is_cut
+from polytc.schedule.facts.work_groups import is_cut, is_straight
 
 
 def map_to_work_groups(program: pr.Program, division: Division) -> pr.Program:
     """The program with its contractions, transpositions and reductions divided as somebody decides."""
-    if program.sequential or program.dynamic or program.precise:
+    if not is_straight(program.statements) or program.precise:
         return program
     return without_unused_tensors(map_statements(program, division, Names.of(program), Enclosing()))
 

@@ -50,7 +50,7 @@ def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Ex
     """The index of a contraction along which a matrix unit may add up; '' where it may not. conditions: of the statement on
     single results; x, y: the indices of the columns and of the rows."""
     unit, value = machine.matrix_unit, s.value
-    if unit is None or (unit.rows, unit.columns, unit.steps) != PRODUCT or machine.warp != ACROSS * DOWN:
+    if unit is None or not divides_so(machine):
         return ""
     if s.op != "+" or program.tensor(s.target).dtype != F32 or tuple(conditions) != s.where:
         return ""
@@ -59,18 +59,24 @@ def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Ex
     types = {r.dtype.name for r in reads}
     if len(reads) != 2 or len(types) != 1 or not types <= {*unit.types} or reads[0] == reads[1]:
         return ""
-    forms = [_forms(r) for r in reads]
+    forms = [forms_of(r) for r in reads]
     zero = all(r.default is None or r.default.value == 0 for r in reads)
     sides = [next((i for i, other in ((x, y), (y, x)) if _uses(f, i) and not _uses(f, other)), "") for f in forms]
     if {*sides} != {x, y} or not zero:
         return ""
-    found = [k for k in reduced_indices(s) if all(_lies(f, k, side) for f, side in zip(forms, sides, strict=True))]
+    found = [k for k in reduced_indices(s) if all(lies(f, k, side) for f, side in zip(forms, sides, strict=True))]
     return max(found, key=lambda k: s.extents[k], default="")
+
+
+def divides_so(machine: Machine) -> bool:
+    """Is there a unit whose products items divide so?"""
+    unit = machine.matrix_unit
+    return unit is not None and (unit.rows, unit.columns, unit.steps) == PRODUCT and machine.warp == ACROSS * DOWN
 
 
 def ends_there(s: pr.Statement, index: str) -> bool:
     """Do both operands end where an index does, so that steps beyond its end find zeros?"""
-    return all(any(f.terms == ((index, 1),) for f in _forms(r)) for r in pr.reads(s))
+    return all(any(f.terms == ((index, 1),) for f in forms_of(r)) for r in pr.reads(s))
 
 
 def lanes(program: pr.Program, s: pr.Statement, along: str, x: str) -> tuple[int, int]:
@@ -78,7 +84,7 @@ def lanes(program: pr.Program, s: pr.Statement, along: str, x: str) -> tuple[int
     multiples of so many. along: the index of the sum; x: that of the columns."""
     found = [1, 1]
     for r in pr.reads(s):
-        t, forms = program.tensor(r.tensor), _forms(r)
+        t, forms = program.tensor(r.tensor), forms_of(r)
         others = dict(forms[-1].terms)
         plain = [i for i in (along, *s.indices) if others.get(i) == 1]
         others.pop(plain[0] if plain else "", None)
@@ -87,13 +93,13 @@ def lanes(program: pr.Program, s: pr.Statement, along: str, x: str) -> tuple[int
     return found[0], found[1]
 
 
-def _forms(read: pr.Read) -> list[Linear]:
+def forms_of(read: pr.Read) -> list[Linear]:
     """The linear forms of the subscripts; none where one is not linear."""
     forms = [linear(sub) for sub in read.subscripts]
     return [f for f in forms if f is not None] if None not in forms else []
 
 
-def _lies(forms: Sequence[Linear], along: str, side: str) -> bool:
+def lies(forms: Sequence[Linear], along: str, side: str) -> bool:
     """Do rows of 16 bytes of an operand's tile lie along the index of the sum, or along that of the operand's side, the other
     one in other dimensions? What loops around the tiles add to a subscript moves the tile."""
     inside = [[(i, c) for i, c in f.terms if i in (along, side)] for f in forms]

@@ -29,7 +29,7 @@ def fits(s: pr.Statement) -> bool:
     as those of a band do, and none is about the `for` loops around, on which scratch would have to wait for the next launch?"""
     ties: set[frozenset[str]] = set()
     for c in s.where:
-        form = _form(c)
+        form = form_of(c)
         if form is None or any(i not in s.indices for i, _ in form.terms):
             return False
         tied = frozenset(i for i, _ in form.terms)
@@ -44,7 +44,7 @@ def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex], all_:
     ranges = pr.box(r for c in cuts.values() for r, _ in c.inner)
     found: list[pr.Expr] = []
     for c in conditions:
-        form = _form(c)
+        form = form_of(c)
         assert form is not None, "tile conditions: no comparison"
         assert isinstance(c, pr.Binary)
         base, rest = substitute_tiled(form, cuts, "base"), substitute_tiled(form, cuts, "rest", constant=False)
@@ -84,7 +84,7 @@ def may_hold(c: pr.Binary, box: pr.Box) -> bool:
 
 def as_bound(c: pr.Binary, ranges: Mapping[str, pr.Range]) -> pr.Bound:
     """A comparison as what it leaves of the range of one of its indices, that with the smallest coefficient."""
-    form = _form(c)
+    form = form_of(c)
     assert form is not None, "tile conditions: no comparison"
     if c.op in (">", ">="):
         form = collected(((i, -x) for i, x in form.terms), -form.constant)
@@ -98,7 +98,7 @@ def as_bound(c: pr.Binary, ranges: Mapping[str, pr.Range]) -> pr.Bound:
 
 def shortest(c: pr.Binary) -> pr.Binary:
     """The comparison of a multiple of one index with a number as one of the index: 64*i_group <= 353 is i_group < 6."""
-    form = _form(c)
+    form = form_of(c)
     if form is None or len(form.terms) != 1 or isinstance(form.constant, Size):
         return c
     index, each = form.terms[0]
@@ -114,7 +114,7 @@ def _divided(form: Linear, size: int) -> pr.Expr:
     return expression(form) if size == 1 else pr.Binary("//", expression(form), pr.Const(size, I64), I64)
 
 
-def _form(c: pr.Expr) -> Linear | None:
+def form_of(c: pr.Expr) -> Linear | None:
     """The linear form that a comparison compares with 0; None for other conditions."""
     if not isinstance(c, pr.Binary) or c.op not in _LEAST:
         return None

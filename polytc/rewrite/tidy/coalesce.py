@@ -35,6 +35,7 @@ from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.program.sizes import Size, Undecided, bounds, form_of, may_be_less
 from polytc.program.type_promotion import fold
+from polytc.schedule.facts.work_groups import is_straight
 
 Pair = tuple[str, str]
 """Two indices of a statement, outer first."""
@@ -72,7 +73,9 @@ def _merge_some(program: pr.Program) -> pr.Program | None:
                 if _pair_ok(program.statement(n), pair, good) and _order_ok(program, n, pair, pairs)}
         changed = (good, kept) != (places, pairs)
         places, pairs = good, kept
-    starts = {(n, pair) for n, pair in pairs if pair[0] in _loop_indices(program.statement(n))} if program.sequential else pairs
+    starts = pairs
+    if _sequential(program):
+        starts = {(n, pair) for n, pair in pairs if pair[0] in _loop_indices(program.statement(n))}
     first = sorted(starts) if program.sizes else sorted(starts)[:1]
     return next((made for start in first if (made := _apply(program, *_component(program, start, pairs))) is not None), None)
 
@@ -96,7 +99,7 @@ def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
                 continue
             whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1])
             if _both_open(t.shape[d:d + 2]):
-                whole = whole and not program.sequential and _multiplied(t.shape[d:d + 2], ranges[a])
+                whole = whole and not _sequential(program) and _multiplied(t.shape[d:d + 2], ranges[a])
             if whole and t.lower[d:d + 2] == (0, 0) and not may_be_less(ranges[a].lower, 0):
                 found.add((a, b))
     return found
@@ -157,7 +160,7 @@ def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str,
             if a is not None and isinstance(subscripts[d + 1], pr.Const) and _summed(program, place) and \
                     _fills(program, s, tensor, d):
                 continue
-            if guarded and not program.sequential or a is None or b is None:
+            if guarded and not _sequential(program) or a is None or b is None:
                 return False
             if (s.name, (a, b)) not in pairs and not _fills(program, s, tensor, d):
                 return False
@@ -194,13 +197,18 @@ def _pair_ok(s: pr.Statement, pair: Pair, places: set[tuple[str, int]]) -> bool:
     return True
 
 
+def _sequential(program: pr.Program) -> bool:
+    """Are there `for` loops outside of kernels?"""
+    return not is_straight(program.statements)
+
+
 def _loop_indices(s: pr.Statement) -> tuple[str, ...]:
     return s.indices[:s.depth]
 
 
 def _order_ok(program: pr.Program, name: str, pair: Pair, pairs: set[tuple[str, Pair]]) -> bool:
     """Do the instances keep their order, if that matters, and is a pair of loops one for all statements in the outer one?"""
-    if not program.sequential:
+    if not _sequential(program):
         return True
     s = program.statement(name)
     outer, inner = map(s.indices.index, pair)

@@ -14,6 +14,24 @@ def is_cut(s: pr.Statement) -> bool:
     return any(kinds.is_group(r.kind) for r in s.ranges)
 
 
+def loops_inside(s: pr.Statement) -> bool:
+    """Do the `for` loops around a statement run inside of a kernel, the groups around them?"""
+    return is_cut(s) and bool(s.loops) and all(r.kind == "sequential" for r in s.ranges[:s.depth])
+
+
+def is_straight(statements: abc.Iterable[pr.Statement]) -> bool:
+    """Does nothing run in `for` loops, or ranges that memory decides, but inside of kernels?"""
+    return not any((s.loops and not loops_inside(s)) or (s.bounds and not is_cut(s)) for s in statements)
+
+
+def nest_ranges(s: pr.Statement) -> tuple[pr.Range, ...]:
+    """The ranges of a statement that is cut in the order of the loops of its kernel."""
+    if not loops_inside(s):
+        return s.ranges[s.depth:]
+    groups = tuple(r for r in s.ranges if kinds.is_group(r.kind))
+    return (*groups, *(r for r in s.ranges if r not in groups))
+
+
 def kernels(statements: abc.Iterable[pr.Statement]) -> abc.Iterator[tuple[pr.Statement, ...]]:
     """Neighbours that are cut into the same work-groups, and runs of those that are not cut."""
     for _, run in groupby(statements, key=lambda s: [r for r in s.ranges if kinds.is_group(r.kind)]):

@@ -25,7 +25,7 @@ from polytc.schedule.decisions import Decisions, Items, Misfit, Priced
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition, single
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement
-from polytc.schedule.facts.work_groups import is_cut, kernels
+from polytc.schedule.facts.work_groups import is_cut, kernels, nest_ranges
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import loads_in_flight, vector_accesses
 
@@ -92,8 +92,8 @@ def _fed(program: pr.Program, group: Group, machine: Machine) -> tuple[Group, ..
 
 def nest_of_ranges(statements: tuple[pr.Statement, ...], name: str) -> Nest:
     """The nest of statements whose ranges say how their loops run, in the order of the loops: neighbours share the outermost
-    loops that they have in common. Their `for` loops are around it."""
-    return _shared([(s, s.ranges[s.depth:]) for s in statements], name)
+    loops that they have in common. Their `for` loops are around it, or inside of the groups."""
+    return _shared([(s, nest_ranges(s)) for s in statements], name)
 
 
 def _shared(left: list[tuple[pr.Statement, tuple[pr.Range, ...]]], name: str) -> Nest:

@@ -112,12 +112,11 @@ class KernelWriter(GroupWriter):
         self.line(f"{name}({', '.join(arguments)});")
 
     def store(self, s: loops.Store) -> None:
-        """Tiles are filled with the bits of halves."""
-        if s.buffer not in self.unit.tiles:
+        """Tiles are filled with the bits of halves: copies pass no registers."""
+        found, write = matrix_unit.copied(s.value), self.expressions
+        if s.buffer not in self.unit.tiles or found is None:
             super().store(s)
             return
-        found, write = matrix_unit.copied(s.value), self.expressions
-        assert found is not None, "matrix unit: a tile is filled with something else"
         load, there = found
         together = min(self.halves.copied_together(s.buffer, s.indices), self.halves.copied_together(load.buffer, load.indices))
         condition = [write.condition(there)] if there is not None else []

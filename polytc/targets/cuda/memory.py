@@ -78,7 +78,7 @@ class Memory(places.Memory):
 
     def _own(self, b: loops.Buffer, name: str, accesses: Sequence[places.Access]) -> places.Place:
         made = super()._own(b, name, accesses)
-        return replace(made, ctype=types.memory(b.dtype, "global")) if b in self.unit.tiles else made
+        return replace(made, ctype=types.memory(b.dtype, "global"), half=b.dtype.name) if b in self.unit.tiles else made
 
     def bytes_of(self, b: loops.Buffer) -> int:
         return b.dtype.bytes if b in self.unit.tiles else super().bytes_of(b)

@@ -96,6 +96,29 @@ def test_the_last_tile_may_say_its_rows_as_numbers() -> None:
         assert found == ([(5, N), (5, N)] if at == 20 else [])
 
 
+@pytest.mark.parametrize(("op", "number", "then", "other"), [
+    ("==", N - 1, N - 1, None), (">=", N - 1, N - 1, None), ("<", 1, 0, None), ("==", 0, 0, None), ("!=", 0, None, 0),
+    ("==", 2, 2, None), (">", 5, None, None)])
+def test_a_test_that_leaves_one_iteration_may_say_its_number(op: str, number: int, then: int | None, other: int | None) -> None:
+    """then, other: what stands for the loop's variable where the test holds, and where it does not."""
+    x, t, y = buffers(N, N)
+    back = L.binary("-", L.const(N - 1), J)
+
+    def rows(row: int | None) -> L.Stmt:
+        at = I if row is None else L.const(row)
+        return L.block(P.loop("j", N, copy(x, t, (at, J), at)), P.loop("j", N, L.Store(y, (at, J), P.load(t, at, back))))
+    body = P.loop("i", N, L.If(L.binary(op, I, L.const(number)), rows(then), rows(other)))
+    assert contracted(x, t, y, body) == [(N,)]
+
+
+def test_a_number_that_is_not_the_iteration_keeps_the_buffer() -> None:
+    x, t, y = buffers(N, N)
+    three = L.const(3)
+    rows = L.block(P.loop("j", N, copy(x, t, (three, J), three)), P.loop("j", N, L.Store(y, (three, J), P.load(t, three, J))))
+    other = L.block(P.loop("j", N, copy(x, t, (I, J))), P.loop("j", N, L.Store(y, (I, J), P.load(t, I, J))))
+    assert contracted(x, t, y, P.loop("i", N, L.If(L.binary(">=", I, L.const(3)), rows, other))) == []
+
+
 def test_loops_of_one_name_over_the_same_range_are_two_loops() -> None:
     x, t, y = buffers(N, N)
     body = L.block(P.loop("i", N, P.loop("j", N, copy(x, t, (I, J)))),
