@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polytc.codegen.passes.array_contraction import TooLarge, too_large
+from polytc.codegen.passes.analyses.local_memory_room import TooLarge, too_large
 from polytc.compiler import Lowered
 from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs

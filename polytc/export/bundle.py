@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from polytc import loading
-from polytc.codegen.passes.array_contraction import TooLarge, too_large
+from polytc.codegen.passes.analyses.local_memory_room import TooLarge, too_large
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
 from polytc.graph.library import assembly

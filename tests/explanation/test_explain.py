@@ -122,7 +122,7 @@ def test_what_is_computed_once_is_told_with_the_constants_that_it_follows_from()
     ("Y[i] = X[i] + 1", (512,), ["k0: 2 groups of 256 items"]),
     ("Y[i] = X[i] + 1", (510,), ["k0: 2 groups of 256 items, which work where (i_item < ((i_group * -256) + 510))"]),
     ("Y[i,j] = X[j,i] + 1", (128, 64), ["k0: 4 x 2 groups of 32 x 8 items"]),
-    ("for t in 0:9 { T[i] = X[131071-i] + 1; X[i] = T[i] }", (131072,), [
+    ("for t in 0:9 { T[i] = X[131071-i] + 1; X[i] = T[i] * X[i] }", (131072,), [
         "k0_0: 512 groups of 256 items; for t in 0:9", "k0_1: 512 groups of 256 items; for t in 0:9"]),
 ])
 def test_launches_have_groups_items_and_what_guards_them(text: str, shape: tuple[int, ...], told: list[str]) -> None:

@@ -94,38 +94,13 @@ def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Ker
     return replace(module, kernels=tuple(kernels), scratch=tuple(b for b in module.scratch if b.name not in gone))
 
 
-@dataclass(frozen=True)
-class TooLarge:
-    """A temporary that stays in global memory although a group's part of it could be local. bytes: of that part; room: bytes of
-    local memory that are left for it."""
-
-    kernel: str
-    buffer: str
-    bytes: int
-    room: int
-
-    def __str__(self) -> str:
-        return (f"{self.buffer} of {self.kernel} stays in global memory: what a group uses of it has {self.bytes:,} bytes, and "
-                f"{self.room:,} bytes of local memory are left")
-
-
-def too_large(module: loops.Module, machine: Machine) -> tuple[TooLarge, ...]:
-    """The scratch of a contracted module that local memory has no room for."""
-    names = frozenset(b.name for b in module.scratch)
-    found: list[TooLarge] = []
-    for k in module.kernels if names and machine.local_bytes else ():
-        mapped = [x for x in traverse.walk_stmt(k.body) if isinstance(x, loops.For) and x.kind in ("block", "thread")]
-        groups = {x.var for x in mapped if x.kind == "block"}
-        own = [x.buffer for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc) and x.buffer.space == "local"]
-        room = machine.local_bytes - sum(b.size * b.dtype.bytes for b in own)
-        for name, accesses in _accesses(k.body, names).items():
-            b = next(x for x in module.scratch if x.name == name)
-            elsewhere = any(name in _accesses(other.body, names) for other in module.kernels if other is not k)
-            axes = frozenset(x.var for x in mapped if x.kind == "thread")
-            small = _common(b, name, accesses, groups, axes) if groups and not elsewhere else None
-            if small is not None and (size := small.buffer.size * b.dtype.bytes) > room:
-                found.append(TooLarge(k.name, name, size, room))
-    return tuple(found)
+def group_bytes(k: loops.Kernel, b: loops.Buffer) -> int | None:
+    """Bytes of a buffer that a work-group of a kernel uses for itself; None if groups use it together."""
+    mapped = [x for x in traverse.walk_stmt(k.body) if isinstance(x, loops.For) and x.kind in ("block", "thread")]
+    groups, axes = ({x.var for x in mapped if x.kind == kind} for kind in ("block", "thread"))
+    accesses = _accesses(k.body, frozenset((b.name,))).get(b.name)
+    small = _common(b, b.name, accesses, groups, frozenset(axes)) if groups and accesses else None
+    return None if small is None else small.buffer.size * b.dtype.bytes
 
 
 def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, list[_Access]], machine: Machine) \
