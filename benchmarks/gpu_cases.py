@@ -102,6 +102,53 @@ def _causal(t: Any, q: Any, k: Any, v: Any) -> Any:
     return t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
 
 
+def _transform(n: int) -> str:
+    """Stockham's Fourier transform of rows of n complex numbers."""
+    lines, source, d = [f"def fourier(c64[B,{n}] X, c64[{n // 2}] w) -> (Y) {{"], "X", 1
+    while d < n:
+        target = "Y" if 2 * d == n else f"T{d}"
+        a, b, where = f"{source}[b, {d}*j+k]", f"{source}[b, {d}*j+k+{n // 2}]", f"where j in 0:{n // 2 // d}, k in 0:{d}"
+        to = f"{target}[b, {2 * d}*j+k"
+        lines += [f"{to}] = {a} + {b} {where}", f"{to}+{d}] = ({a} - {b})*w[{d}*j] {where}"]
+        source, d = target, 2 * d
+    return "\n".join([*lines, "}"])
+
+
+def _complex(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(np.complex64)
+
+
+def _roots(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return np.exp(-1j * np.pi * np.arange(shape[0]) / shape[0]).astype(np.complex64)
+
+
+def _positive(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    a = rng.standard_normal(shape, np.float32)
+    return a @ a.swapaxes(1, 2) + shape[1] * np.eye(shape[1], dtype=np.float32)
+
+
+def _heat(t: Any, a: Any) -> Any:
+    a = a.clone()
+    for _ in range(16):
+        a[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])
+    return a
+
+
+HEAT = """def heat(f32[N,N] X) -> (A) {
+    A[i,j] = X[i,j]
+    for t in 0:16 {
+        B[i,j] = 0.25*(A[i-1,j] + A[i+1,j] + A[i,j-1] + A[i,j+1]) where i in 1:N-1, j in 1:N-1
+        A[i,j] = B[i,j] where i in 1:N-1, j in 1:N-1
+    }
+}"""
+CHOLESKY = """def cholesky(f32[B,N,N] X) -> (A) {
+    A[b,i,j] = j <= i ? X[b,i,j] : 0
+    for k in 0:N {
+        A[b,k,k] = sqrt(A[b,k,k])
+        A[b,i,k] = A[b,i,k] / A[b,k,k] where i in k+1:N
+        A[b,i,j] -= A[b,i,k] * A[b,j,k] where i in k+1:N, j in k+1:i+1
+    }
+}"""
 BIG = 1 << 26
 CASES = (
     *(_product(*s) for s in ((1024,) * 3, (2048,) * 3, (4096,) * 3, (1000, 1200, 1500), (4095, 4097, 4093), (128, 4096, 4096),
@@ -213,4 +260,12 @@ CASES = (
     Case("stencil of 5 points 8192", "Y[i,j] = 0.25*(A[i,j+1] + A[i+2,j+1] + A[i+1,j] + A[i+1,j+2]) - A[i+1,j+1]",
          {"A": (8192, 8192)},
          lambda t, a: 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]) - a[1:-1, 1:-1]),
+    Case("16 steps of heat 4096, copied back", HEAT, {"X": (4096, 4096)}, _heat),
+    Case("Cholesky 4096 times 32", CHOLESKY, {"X": (4096, 32, 32)}, lambda t, a: t.linalg.cholesky(a), draw={"X": _positive}),
+    Case("Cholesky 512 times 64", CHOLESKY, {"X": (512, 64, 64)}, lambda t, a: t.linalg.cholesky(a), draw={"X": _positive}),
+    *(Case(f"Fourier transforms {count} of {n}", _transform(n), {"X": (count, n), "w": (n // 2,)},
+           lambda t, x, w: t.fft.fft(x), draw={"X": _complex, "w": _roots})
+      for count, n in ((1 << 18, 64), (1 << 16, 256), (1 << 14, 1024))),
+    Case("lower triangle of A B 4096", "C[i,j] += A[i,k]*B[k,j] where j <= i", {"A": (4096, 4096), "B": (4096, 4096)},
+         lambda t, a, b: t.tril(a @ b), 4096**3),
 )

@@ -45,7 +45,9 @@ def phase_time(machine: Machine, instances: float, near: bool = False) -> Estima
     """Of so many instances one after another for all items of a group, and of the barrier behind them. near: what they touch
     lies in local memory."""
     costs = machine.costs.launches
-    return Estimate(arithmetic=(costs.local_step if near else costs.group_step) * instances, barriers=costs.barrier)
+    if near:
+        return Estimate(arithmetic=costs.local_step * instances)
+    return Estimate(arithmetic=costs.group_step * instances, barriers=costs.barrier)
 
 
 def member(scene: Scene, loop: LinearLoop, kind: str = "sequential", divisor: int = 1, modulus: int = 0) -> Member:
