@@ -19,7 +19,7 @@ class Launches:
         _BY_HAND))
     test: float = cost(4.0e-9, "seconds", "an instance that only tells that it has nothing to do", guess(_BY_HAND))
     group_step: float = cost(0.5e-6, "seconds", "an instance for all items of a group at once", guess(_BY_HAND))
-    local_step: float = cost(0.1e-6, "seconds", "such an instance, of what lies in local memory, and the barrier behind it", guess(
+    local_step: float = cost(0.1e-6, "seconds", "the same in local memory, and the barrier behind it", guess(
         "an NVIDIA H200: some 30 cycles for each of two loads and a store, and 55 until the items have met"))
     items: int = cost(2048, "work-items", "of a compute unit that are under way at once", documented(
         "NVIDIA, CUDA C++ Programming Guide, table of compute capabilities: threads of a multiprocessor"))
