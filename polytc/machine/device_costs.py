@@ -23,6 +23,8 @@ class Launches:
         "an NVIDIA H200: some 30 cycles for each of two loads and a store, and 55 until the items have met"))
     items: int = cost(2048, "work-items", "of a compute unit that are under way at once", documented(
         "NVIDIA, CUDA C++ Programming Guide, table of compute capabilities: threads of a multiprocessor"))
+    groups: int = cost(32, "groups", "of a compute unit that are under way at once", documented(
+        "NVIDIA, CUDA C++ Programming Guide, table of compute capabilities: blocks of a multiprocessor, of 8.0 and 9.0"))
     wave_groups: int = cost(4, "groups", "of a compute unit that run at once in a wavefront of tiles", guess(_BY_HAND))
 
 

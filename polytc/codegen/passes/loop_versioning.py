@@ -64,7 +64,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Facts:
-    """masks: whether the other tiles become masked vectors; numbers: for the variables of tiles, each of which gets a name of
+    """masks: may the other tiles stay as they are, as loops or as masked vectors? numbers: for the variables of tiles, each of which gets a name of
     its own, so that a condition means one loop; items: is it a GPU? registers: its buffers that may come to be registers."""
 
     masks: bool
@@ -74,8 +74,8 @@ class _Facts:
 
 
 def version_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[str] = frozenset()) -> loops.Kernel:
-    """The kernel with its full tiles told apart; on a machine with masks, the other tiles are ready to be unrolled as well. On
-    a GPU those that store what may lie in registers are. scratch: the buffers that are not the caller's."""
+    """The kernel with its full tiles told apart; on a machine with masks, the other tiles are ready to be unrolled as well, on
+    a GPU those that load what may lie in registers. scratch: the buffers that are not the caller's."""
     gpu = machine.kind == "gpu"
     facts = _Facts(machine.masked or gpu, itertools.count(), gpu, scratch if gpu else frozenset())
     return replace(kernel, body=_visit(kernel.body, {}, facts)[0])

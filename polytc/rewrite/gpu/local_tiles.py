@@ -72,7 +72,8 @@ def _groups(program: pr.Program, division: Division, names: Names
         if cut:  # by a step before, or by the split
             found.append((Group(part, (), ()), None, None))
             continue
-        for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in part))):
+        together = partition(replace(typical, statements=tuple(typical.statement(s.name) for s in part)))
+        for group in (g for whole in together for g in work_group_shape.apart(typical, whole)):
             whole = of_sizes(program, group)
             found.append((group, whole, division.cut(typical, group) if whole is not None else None))
     return program, found

@@ -8,13 +8,13 @@ are short share a group; where each has several loops, so many that each unit st
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
-from polytc.schedule.facts.fusion_groups import Group, coincident_indices, reduced_indices
+from polytc.schedule.facts.fusion_groups import Group, coincident_indices, partition, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement, vector_score
 
@@ -64,7 +64,8 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
             return None
         beside = min(COLUMNS, found.beside(group))
         size = _items_for(found.extent, most // beside)
-    return found.shape(program, group, size, beside)
+    shape = found.shape(program, group, size, beside)
+    return None if hands_on(group, shape.dealt) else shape
 
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[WorkGroupShape]:
@@ -89,7 +90,17 @@ def shaped(program: pr.Program, group: Group, rows: tuple[int, ...], items: tupl
     if beside > found.beside(group) or rows != wanted:
         row = "no row" if found.row is None else group.rows[found.row][0]
         return f"the other axis has up to {found.beside(group)} items, along {row}; without `rows` there is 1"
-    return found.shape(program, group, items[found.axis], beside)
+    shape = found.shape(program, group, items[found.axis], beside)
+    other = hands_on(group, shape.dealt)
+    return f"items would read what others make of {other}" if other else shape
+
+
+def apart(program: pr.Program, group: Group) -> tuple[Group, ...]:
+    """A group, or its statements in smaller ones, where items that reduce together would read what others make."""
+    found = _reduction(program, group)
+    if found is None or not hands_on(group, found.shape(program, group, 2, 1).dealt):
+        return (group,)
+    return tuple(partition(replace(program, statements=group.statements), "min"))
 
 
 @dataclass(frozen=True)
@@ -185,6 +196,21 @@ def row_tensors(group: Group) -> dict[str, tuple[pr.Expr, ...]] | None:
     found = {t: next(iter(cells)) for t, cells in places.items() if t in written and len(cells) == 1}
     found = {t: cell for t, cell in found.items() if cell != (pr.Index(""),) and _tells(group, cell)}
     return found if all(s.target in found for s in group.statements if reduced_indices(s)) else None
+
+
+def hands_on(group: Group, dealt: tuple[str, ...]) -> str:
+    """A tensor of which an item reads what another one makes, nobody waiting in between; '' if there is none."""
+    made: dict[str, set[tuple[pr.Expr, ...]]] = {}
+    used: dict[str, set[tuple[pr.Expr, ...]]] = {}
+    for n, s in enumerate(group.statements):
+        inner = [r.index for r in group.inner(n)]
+        order = sorted(inner, key=lambda i: i != dealt[n])
+        names: dict[str, pr.Expr] = {i: pr.Index(f"{k} of an item") for k, i in enumerate(order)}
+        names |= {row[n]: pr.Index(row[0]) for row in group.rows}
+        for tensor, cell, found in ((s.target, s.subscripts, made), *((r.tensor, r.subscripts, used) for r in pr.reads(s))):
+            if set(inner) & {e.name for sub in cell for e in pr.walk(sub) if isinstance(e, pr.Index)}:
+                found.setdefault(tensor, set()).add(tuple(pr.substitute(sub, names) for sub in cell))
+    return next((t for t, cells in made.items() if len(cells | used.get(t, cells)) > 1), "")
 
 
 def _tells(group: Group, cell: tuple[pr.Expr, ...]) -> bool:

@@ -27,6 +27,8 @@ from polytc.program.scalars import I64
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
+MOST = 4
+"""States that take turns: each has its copy of all that is in the loop."""
 Ends = tuple[tuple[int, int], ...]
 """The first and the last coordinate of each dimension."""
 
@@ -123,6 +125,8 @@ def _states(program: pr.Program, members: tuple[pr.Statement, ...]) -> _States |
     made, loop = members[:-len(copies)], members[0].ranges[0]
     if any(s.depth != 1 or s.bounds for s in members) or loop.down or not made:
         return "a loop around one level of statements, which counts up, may be"
+    if not loop.extent >= len(chain) <= MOST:
+        return f"there are {len(chain)} states, at most {MOST} take turns, and the loop has {loop.extent} iterations"
     if len(set(chain)) < len(chain) or len({(t.dtype, t.shape, t.lower) for t in map(program.tensor, chain[:-1])}) > 1 or \
             program.tensor(chain[-1]).dtype != program.tensor(chain[0]).dtype:
         return "the states differ in type or shape"
@@ -139,6 +143,8 @@ def _states(program: pr.Program, members: tuple[pr.Statement, ...]) -> _States |
     why = _strange(made, chain[:-1], ranges)
     if why:
         return why
+    if sum(_is_read(e, new) for e in pr.walk(copies[-1].value)) > 1:
+        return f"{copies[-1].name} would make {new} several times"
     value = pr.map_expr(_over(copies[-1], makers[0]), lambda e: makers[0].value if _is_read(e, new) else e)
     joined = tuple(replace(s, value=value) if s is makers[0] else s for s in made)
     return _States(loop, joined, tuple(chain), ranges)
@@ -176,6 +182,8 @@ def _whole(s: pr.Statement, ranges: Ends) -> bool:
 
 def _strange(made: Sequence[pr.Statement], states: Sequence[str], ranges: Ends) -> str:
     """Why statements that make the new state keep buffers from being exchanged; '' if they do not."""
+    if all(r.subscripts == s.subscripts for s in made for r in pr.reads(s) if r.tensor in states):
+        return "each element follows from itself alone, which an item keeps"
     for s in made:
         if s.target in states:
             return f"{s.name} writes {s.target}, too"

@@ -33,6 +33,8 @@ from polytc.schedule.tiling.point_loops import Scene
 
 FEWEST, LONGEST = 3, 64
 """Statements of a chain at least and at most: whether they are one is a question for isl."""
+CLEARLY = 0.8
+"""Of the time of launches that a group may take at most: the estimate leaves out that launches may move whole vectors."""
 GROUP, LAUNCHES = "group", "launches"
 
 
@@ -59,7 +61,8 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, made: Decisions) -> tu
             raise Misfit(f"statements of a chain run in a {GROUP} or in {LAUNCHES}")
         return given.by
     times = {GROUP: found.time, LAUNCHES: found.apart}
-    best = made.take("chain", first, lambda: min(times, key=lambda by: times[by].seconds), lambda by: Chained(first, by), read,
+    best = made.take("chain", first, lambda: GROUP if found.time.seconds < CLEARLY * found.apart.seconds else LAUNCHES,
+                     lambda by: Chained(first, by), read,
                      options=lambda: sorted(((by, t.seconds) for by, t in times.items()), key=lambda x: x[1]))
     told = f"estimated: a group of {found.items} items a member {found.time}; launches {found.apart}"
     if best == GROUP:
@@ -99,10 +102,14 @@ def _chain(scop: Scop, deps: Dependences, machine: Machine) -> _Chain | None:
 
 
 def _local(program: pr.Program, machine: Machine, members: int) -> frozenset[str]:
-    """The temporaries, if the parts that are a member's have room in local memory together."""
-    own = program.temporaries
-    room = sum(program.tensor(t).size * program.tensor(t).dtype.bytes for t in own) / members
-    return frozenset(own) if machine.fast_local_memory and room <= machine.room_beside else frozenset()
+    """The temporaries whose parts that are a member's have room in local memory, one after another."""
+    found, room = set[str](), machine.local_bytes if machine.fast_local_memory else 0
+    for t in map(program.tensor, program.temporaries):
+        own = t.size * t.dtype.bytes // members
+        if own <= room:
+            found.add(t.name)
+            room -= own
+    return frozenset(found)
 
 
 def _launch(program: pr.Program, machine: Machine, group: Group) -> Estimate:

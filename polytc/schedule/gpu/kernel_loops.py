@@ -114,10 +114,10 @@ def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: 
 def in_groups(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str,
               local: frozenset[str] = frozenset()) -> Plan | None:
     """A band all of whose loops carry nothing: a work-group an iteration, whose items divide what is inside and meet at
-    barriers. None where the band has more loops than a grid, or inside has nothing to divide. local: tensors that come to lie
-    in local memory. See `plan`."""
+    barriers. None where the band has more loops than a grid, inside has nothing to divide, or neighbours in memory would be of
+    different groups. local: tensors that come to lie in local memory. See `plan`."""
     extents = _widest(scene, band.child)
-    if len(band.loops) > len(kinds.AXES) or not extents:
+    if len(band.loops) > len(kinds.AXES) or not extents or any(_walks_memory(scene, loop) for loop in band.loops):
         return None
     boxes = not any(scene.statements[s].where for s in bands.statements(band))
     axes = gpu.items([_most_instances(scene, band.child)] if boxes else extents[:2], scene.machine)
@@ -125,8 +125,23 @@ def in_groups(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], 
     count = prod(tile_sizes.extent(scene, loop) for loop in band.loops)
     inside = _Group(scene, tuple(axes), local).of(band.child, inner, around * count, f"{name}.in")
     groups = tuple(member(scene, loop, kinds.group(axis)) for axis, loop in enumerate(reversed(band.loops)))[::-1]
-    at_once = scene.machine.cores * max(1, scene.machine.costs.launches.items // prod(axes))
+    at_once = scene.machine.cores * _groups_at_once(scene, prod(axes), local, count)
     return Plan(Band(name, groups, inside.nest), ceil(count / at_once) * inside.time, tuple(axes))
+
+
+def _walks_memory(scene: Scene, loop: LinearLoop) -> bool:
+    """Is some access contiguous along a loop over one index?"""
+    names = {s: scene.statements[s].ranges[scene.conflicts.indices[s].index(row.terms[0][0])].index for s, row in loop.rows}
+    return any(a.stride(names[s]) == 1 for s in names for a in scene.accesses(s))
+
+
+def _groups_at_once(scene: Scene, items: int, local: frozenset[str], members: int) -> int:
+    """Groups of so many items that are under way in a unit, each with its part of what lies in local memory."""
+    machine, costs = scene.machine, scene.machine.costs.launches
+    warp = machine.warp or 1
+    own = sum(scene.program.tensor(t).size * scene.program.tensor(t).dtype.bytes for t in local) // members
+    room = machine.unit_local_bytes or machine.local_bytes
+    return max(1, min(costs.groups, costs.items // (-(-items // warp) * warp), room // own if own else costs.groups))
 
 
 def _most_instances(scene: Scene, tree: Tree) -> int:
@@ -235,9 +250,12 @@ class _Group:
         return Plan(made, phase_time(self.scene.machine, ceil(max(1.0, points / around / busy)), self.near(band)))
 
     def near(self, band: bands.PermutableBand) -> bool:
-        """Does all that the statements of a band touch lie in local memory?"""
-        return all({s.target, *(r.tensor for r in pr.reads(s))} <= self.local
-                   for s in map(self.scene.statements.__getitem__, bands.statements(band)))
+        """Does all that the statements of a band touch lie in local memory, or is read by all groups and in the first cache?"""
+        statements = [self.scene.statements[s] for s in bands.statements(band)]
+        if not self.local or not {s.target for s in statements} <= self.local:
+            return False
+        others = {r.tensor for s in statements for r in pr.reads(s)} - self.local
+        return sum(t.size * t.dtype.bytes for t in map(self.scene.program.tensor, others)) <= self.scene.machine.local_bytes
 
 
 def _numbered(scene: Scene, loops: list[LinearLoop]) -> LinearLoop:

@@ -31,6 +31,8 @@ from polytc.schedule.gpu import loads_in_flight, vector_accesses
 
 BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
+DEEPEST = 64
+"""Work-items along the third axis at most (CUDA C++ Programming Guide, compute capabilities: z-dimension of a block)."""
 UNDER_WAY = 4
 """Loads of an item at once."""
 SIDES, FEWEST = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), 32
@@ -238,7 +240,8 @@ def items(extents: abc.Sequence[int], machine: Machine) -> list[int]:
         widest = found.index(max(found))
         found[widest] //= 2
     for axis, n in enumerate(extents):
-        while 2 * found[axis] <= _power_of_two(n) and 2 * prod(found) <= min(most, prod(BLOCKS[1])):
+        widest = min(_power_of_two(n), most if axis < 2 else DEEPEST)
+        while 2 * found[axis] <= widest and 2 * prod(found) <= min(most, prod(BLOCKS[1])):
             found[axis] *= 2
     return found
 

@@ -16,12 +16,15 @@ from polytc.stages import build
 
 
 @pytest.mark.parametrize("most", [1, 16, 64, 256, 1024])
-@pytest.mark.parametrize("extents", [[1], [5], [500], [500, 3], [3, 500], [500, 500], [2, 3, 5], [64, 64, 64]])
+@pytest.mark.parametrize("extents", [[1], [5], [500], [500, 3], [3, 500], [500, 500], [2, 3, 5], [64, 64, 64], [2, 1, 900],
+                                     [2, 2, 30]])
 def test_items_of_a_group(extents: list[int], most: int) -> None:
     found = strategy.items(extents, replace(GENERIC_GPU, max_work_group=most))
     assert prod(found) <= most
     assert all(n & (n - 1) == 0 for n in found), "powers of two"
     assert all(n < 2 * e for n, e in zip(found, extents)), "no more than there is to do"
+    assert len(found) < 3 or found[2] <= 64, "CUDA has no more along z"
+    assert prod(found) >= min(32, most, prod(extents)), "a warp, if there is as much to do"
 
 
 @pytest.mark.parametrize(("text", "first"), [("Y[i,j] = X[i,j]*2", 1), ("Y[j,i] = X[i,j]*2 + X[j,i]", 1), ("S[j] += X[i,j]", 0),
