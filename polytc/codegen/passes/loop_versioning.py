@@ -64,7 +64,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Facts:
-    """masks: may the other tiles stay loops or masked vectors? numbers: for the variables of tiles, each of which gets a name of
+    """masks: may other tiles stay loops or masked vectors? numbers: for the variables of tiles, each of which gets a name of
     its own, so that a condition means one loop; items: is it a GPU? registers: its buffers that may come to be registers."""
 
     masks: bool
