@@ -15,7 +15,7 @@ from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.program import Program
 from polytc.schedule.facts.fusion_groups import partition
-from polytc.schedule.gpu import strategy
+from polytc.schedule.gpu import loads_in_flight, strategy
 from polytc.targets.ctext import unroll_hints
 from polytc.targets.cuda.target import CudaTarget
 from polytc.targets.interp import InterpTarget
@@ -89,6 +89,13 @@ def test_items_ask_for_sixteen_bytes_where_there_are_many(text: str, shape: tupl
     group = partition(p, "smart")[-1]
     found = strategy.mapping(p, group, DEVICES["nvidia-sm90"], vectors=True)
     assert found.each == each
+
+
+@pytest.mark.parametrize(("instances", "extent", "each"), [(1e9, 99, 4), (1e9, 3, 2), (1e9, 1, 1), (2.9 * 132 * 2048, 99, 2),
+                                                           (132 * 2048, 99, 1)])
+def test_all_items_that_a_device_has_at_once_are_kept_busy(instances: float, extent: int, each: int) -> None:
+    p = stages.build("Y[i] = X[i]*2", {"X": (4096,)})
+    assert loads_in_flight.iterations(p, p.statements, instances, extent, DEVICES["nvidia-sm90"]) == each
 
 
 def test_rows_are_loaded_once() -> None:
