@@ -4,16 +4,17 @@
                                                                                a fence is behind it
     negated        s += -v[...]                                            ->   s += 0 - v[...]
     complements    max(r, ~x[i])                                           ->   the program is built without optimisation
+    descending     for j { for k { D[5 - j] += ... } }                     ->   the loop over k is not unrolled
 
 The second changes no sum but one of -0 alone. What another driver is given stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 
 WITHOUT_OPTIMISATION = "-cl-opt-disable"
 
@@ -24,7 +25,9 @@ def work_around(kernel: loops.Kernel, faults: frozenset[str]) -> loops.Kernel:
     if "negated" in faults:
         body = traverse.map_stmt(body, _subtracted, lambda e: e)
     if "carried" in faults:
-        body = _rolled(body, frozenset())
+        body = _rolled(body, frozenset(), _remainders)
+    if "descending" in faults:
+        body = _rolled(body, frozenset(), _descending)
     return replace(kernel, body=body)
 
 
@@ -53,22 +56,30 @@ def _from_zero(e: loops.Expr) -> loops.Expr:
     return e
 
 
-def _rolled(s: loops.Stmt, remainders: frozenset[str]) -> loops.Stmt:
-    """The statement with loops marked that are inside of others by whose remainders something is written. remainders: variables
-    of the loops around of which something inside takes one to store by."""
+def _rolled(s: loops.Stmt, around: frozenset[str], chosen: Callable[[loops.Stmt], Iterator[str]]) -> loops.Stmt:
+    """The statement with loops marked that are inside of others by whose variables something is written in such a way. around:
+    these variables of the loops around; chosen: those of a statement."""
     match s:
         case loops.For():
-            inside = remainders | ({s.var} if s.var in set(_remainders(s.body)) else set())
-            kind: loops.LoopKind = "rolled" if remainders and s.kind in ("sequential", "unroll") else s.kind
-            return replace(s, body=_rolled(s.body, frozenset(inside)), kind=kind)
+            inside = around | ({s.var} if s.var in set(chosen(s.body)) else set())
+            kind: loops.LoopKind = "rolled" if around and s.kind in ("sequential", "unroll") else s.kind
+            return replace(s, body=_rolled(s.body, frozenset(inside), chosen), kind=kind)
         case loops.Block():
-            return replace(s, stmts=tuple(_rolled(x, remainders) for x in s.stmts))
+            return replace(s, stmts=tuple(_rolled(x, around, chosen) for x in s.stmts))
         case loops.If():
-            other = None if s.orelse is None else _rolled(s.orelse, remainders)
-            return replace(s, then=_rolled(s.then, remainders), orelse=other)
+            other = None if s.orelse is None else _rolled(s.orelse, around, chosen)
+            return replace(s, then=_rolled(s.then, around, chosen), orelse=other)
         case loops.Alloc():
-            return replace(s, body=_rolled(s.body, remainders))
+            return replace(s, body=_rolled(s.body, around, chosen))
     return s
+
+
+def _descending(s: loops.Stmt) -> Iterator[str]:
+    """The variables that go backwards through elements to which the statement adds."""
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.Store) and _accumulates(x):
+            yield from (a.name for index in x.indices for a, c in linear_forms.linear(index).items()
+                        if isinstance(a, loops.Var) and c < 0)
 
 
 def _remainders(s: loops.Stmt) -> Iterator[str]:

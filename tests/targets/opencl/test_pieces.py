@@ -104,3 +104,15 @@ def test_only_loops_inside_of_those_whose_remainders_count_are_rolled() -> None:
 
     assert kinds(L.binary("%", L.Var("m"), L.const(2))) == {"m": "sequential", "k": "rolled", "n": "unroll"}
     assert kinds(L.const(1)) == {"m": "sequential", "k": "sequential", "n": "unroll"}
+
+
+@pytest.mark.parametrize(("place", "added", "kind"), [
+    (L.binary("-", L.const(7), L.Var("m")), True, "rolled"), (L.binary("-", L.const(7), L.Var("m")), False, "sequential"),
+    (L.Var("m"), True, "sequential")])
+def test_loops_inside_of_one_that_adds_up_backwards_are_rolled(place: L.Expr, added: bool, kind: str) -> None:
+    y, x = L.Buffer("y", F32, (8,)), L.Buffer("x", F32, (8,))
+    value: L.Expr = L.Load(x, (L.Var("k"),), F32)
+    value = L.binary("+", L.Load(y, (place,), F32), value) if added else value
+    m = P.module("m", (x, y), ("y",), P.loop("m", 8, P.loop("k", 8, L.Store(y, (place,), value))))
+    body = workarounds.work_around(m.kernels[0], frozenset({"descending"})).body
+    assert {s.var: s.kind for s in P.traverse.walk_stmt(body) if isinstance(s, L.For)} == {"m": "sequential", "k": kind}
