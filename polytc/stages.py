@@ -137,7 +137,7 @@ def intrinsic(name: str, text: str, shapes: Mapping[str, Sequence[int]], dtypes:
     text: the program, one update or assignment over a box, which is what targets without a text of their language run;
     shapes, dtypes: of what it reads; f32 where nothing is said. c, opencl, cuda: the text in C99, OpenCL C, CUDA C (and HIP).
     `{A}` is a pointer to the first element of an operand, of one without dimensions the element itself; `{A.0}` the elements
-    from one step of its first dimension to the next: an operand of which that does not occur lies there row by row.
+    from one step of its first dimension to the next: an operand of which a text has none lies there row by row.
     `{A.space}` is what the type of a pointer to it begins with in OpenCL C. head: what the text needs before the kernels, by
     language. alignment: bytes that operands in memory begin at a multiple of. Raises E711 for other programs, E410, and what
     `build` raises.
