@@ -143,6 +143,9 @@ def _factor(e: pr.Expr, p: Piece) -> int | None:
     match e:
         case pr.Index(name=name):
             return p.divisor if name == p.index else 0
+        case pr.Unary(op="-"):
+            a = _factor(e.a, p)
+            return None if a is None else -a
         case pr.Binary(op="+" | "-"):
             a, b = _factor(e.a, p), _factor(e.b, p)
             return None if a is None or b is None else a + b if e.op == "+" else a - b

@@ -139,6 +139,32 @@ def test_elements_that_a_copy_may_not_keep() -> None:
     assert refusal.value.code == "E527"
 
 
+@pytest.mark.parametrize("copied", ["X", "Y"])
+def test_operands_that_run_back_in_local_memory(copied: str, targets: tuple[str, ...]) -> None:
+    text = "C[i] += X[i,31-k] * Y[i,k]"
+    made = polytc.schedule(text, TWO).split("C", "k", 8).split("C", "i", 2).reorder("C", "i.0", "k.0", "i.1", "k.1")
+    made = made.bind("C", {"i.0": "grid.x", "i.1": "block.x"}).cache("C", copied, at="k.0").tensorize("C", "k.1", BACK)
+    for found in run(text, made, [X, Y], targets):
+        np.testing.assert_array_equal(found, (X[:, ::-1] * Y).sum(1))
+
+
+def test_conditions_count_as_the_loops_do(targets: tuple[str, ...]) -> None:
+    some = declared("some", "C += k < 4 ? A[k] : 0.0", f"{LOOP} {{C}} += k < 4 ? ({{A}})[k] : 0;", {"A": (8,)})
+    with pytest.raises(polytc.CompileError, match="which is k % 8 in these loops, where S1 has k"):
+        pieces("C[i] += k < 4 ? X[i,k] : 0.0", {"X": (6, 32)}, some)
+    text = "C[i] += k % 8 < 4 ? X[i,k] : 0.0"
+    for found in run(text, pieces(text, {"X": (6, 32)}, some), [X], targets):
+        np.testing.assert_array_equal(found, (X * (K % 8 < 4)).sum(1))
+
+
+def test_a_range_that_begins_later_is_counted_from_0(targets: tuple[str, ...]) -> None:
+    with pytest.raises(polytc.CompileError, match="which is k - 8 in these loops, where S1 has k"):
+        whole("C[i] += X[i,k] * f32(k) where k in 8:16", {"X": (6, 32)}, COUNTED)
+    text = "C[i] += X[i,k] * f32(k - 8) where k in 8:16"
+    for found in run(text, whole(text, {"X": (6, 32)}, COUNTED), [X], targets):
+        np.testing.assert_array_equal(found, (X[:, 8:16] * K[:8]).sum(1))
+
+
 def test_strides_are_told_for_each_language() -> None:
     text = MM448.in_language("cuda")
     assert text is not None
