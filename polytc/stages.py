@@ -46,6 +46,7 @@ from polytc.schedule.user.changes.tensorization import semantics
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
 from polytc.targets import registry
+from polytc.targets.ctext.reserved import KEYWORDS
 from polytc.targets.cuda import devices as cuda
 from polytc.targets.opencl.driver import conformance
 from polytc.targets.opencl.driver import devices as opencl
@@ -136,20 +137,24 @@ def intrinsic(name: str, text: str, shapes: Mapping[str, Sequence[int]], dtypes:
     text: the program, one update or assignment over a box, which is what targets without a text of their language run;
     shapes, dtypes: of what it reads; f32 where nothing is said. c, opencl, cuda: the text in C99, OpenCL C, CUDA C (and HIP).
     `{A}` is a pointer to the first element of an operand, of one without dimensions the element itself; `{A.0}` the elements
-    from one step of its first dimension to the next: an operand of which that does not occur lies there row by row.
+    from one step of its first dimension to the next: an operand of which a text has none lies there row by row.
     `{A.space}` is what the type of a pointer to it begins with in OpenCL C. head: what the text needs before the kernels, by
     language. alignment: bytes that operands in memory begin at a multiple of. Raises E711 for other programs, E410, and what
     `build` raises.
     """
     code = {language: given for language, given in (("c", c), ("opencl", opencl), ("cuda", cuda)) if given}
-    if not name.isidentifier() or not code or set(head or {}) - set(code) or isinstance(alignment, bool) or not (
-            isinstance(alignment, int) and alignment in (1, 2, 4, 8, 16, 32, 64)):
-        raise argument_error("E410", "an intrinsic has a name, a text for some language, heads for these, and an alignment of "
-                             "1 to 64 bytes", "polytc.intrinsic('dot8', 'C += A[k]*B[k]', {'A': (8,), 'B': (8,)}, c='...')")
+    heads = {} if head is None else head
+    strings = isinstance(heads, Mapping) and all(isinstance(x, str) for x in (
+        name, text, c, opencl, cuda, *heads, *heads.values()))
+    if not strings or not name.isidentifier() or name in KEYWORDS or not code or set(heads) - set(code) or isinstance(
+            alignment, bool) or not isinstance(alignment, int) or alignment not in (1, 2, 4, 8, 16, 32, 64):
+        raise argument_error("E410", "an intrinsic has a name that is no word of C, a text for some language, heads for these, "
+                             "and an alignment of 1 to 64 bytes",
+                             "polytc.intrinsic('dot8', 'C += A[k]*B[k]', {'A': (8,), 'B': (8,)}, c='...')")
     inputs = tuple(p.name for p in lang.signature(text).inputs)
     types = check_dtypes(dtypes or {}, inputs)
     made = Intrinsic(name, text, tuple(check_shapes(shapes, inputs).items()), tuple((n, str(t)) for n, t in types.items()),
-                     tuple(code.items()), tuple((head or {}).items()), alignment)
+                     tuple(code.items()), tuple(heads.items()), alignment)
     semantics(made)
     return made
 

@@ -10,12 +10,16 @@ language, and stays loops elsewhere. (Intrinsics of TVM: Chen et al., OSDI 2018;
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 LANGUAGES = ("c", "opencl", "cuda")
 """Of the texts: C99, OpenCL C, CUDA C and HIP."""
+
+HOLE = re.compile(r"\{([^\W\d]\w*)(?:\.([^{}\s]*))?\}")
+"""`{A}`, `{A.0}`, `{A.space}` in a text; braces of C have a space or a number behind them."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Intrinsic:
 
     In code `{A}` stands for a pointer to the first element of an operand, or for the element of one without dimensions;
     `{A.0}` for the elements from one step of its first dimension to the next, `{A.space}` for the address space in OpenCL C.
-    An operand whose `{A.0}` does not occur lies there as its shape says, row by row.
+    An operand whose `{A.0}` does not occur in the text of a language lies there as its shape says, row by row.
     """
 
     name: str
@@ -45,6 +49,10 @@ class Intrinsic:
         code = dict(self.code).get(language)
         return None if code is None else (code, dict(self.head).get(language, ""))
 
+    def untold(self, operand: str, dimension: int) -> tuple[str, ...]:
+        """The languages whose texts take no stride in a dimension of an operand."""
+        return tuple(language for language, text in self.code if f"{{{operand}.{dimension}}}" not in text)
+
     @staticmethod
     def read(text: str) -> Intrinsic | None:
         """What prints so."""
@@ -60,11 +68,15 @@ class Intrinsic:
 
 @dataclass(frozen=True)
 class Operand:
-    """Of a call. name, shape: in the intrinsic; rows: for each of its dimensions, how it moves with each of the loops."""
+    """Of a call. name, shape: in the intrinsic; rows: for each of its dimensions, how it moves with each of the loops; offsets:
+    for each, where the loops begin there: 7 in A[7-k], as the text begins at A[0]. whole: the shape of the tensor that has more
+    of the declared elements than the loops touch; () where they touch all."""
 
     name: str
     shape: tuple[int, ...]
     rows: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    whole: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -108,8 +108,7 @@ def _units(kernel: loops.Kernel) -> Iterator[tuple[str, int]]:
         call = calls.get(s.origin) if isinstance(s, loops.Store) else None
         if call is None or not isinstance(s, loops.Store):
             continue
-        code = " ".join(text for _, text in call.intrinsic.code)
-        told = all(f"{{{o.name}.{d}}}" in code for o in call.operands for d in range(len(o.rows) - 1))
+        told = not any(o.whole or call.intrinsic.untold(o.name, d) for o in call.operands for d in range(len(o.rows) - 1))
         touched = [s.buffer, *(e.buffer for top in traverse.expressions(s) for e, _ in traverse.loads(top))]
         yield from ((b.name, max(1, call.intrinsic.alignment // b.dtype.bytes) if told else 0) for b in touched)
 

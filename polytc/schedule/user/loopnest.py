@@ -83,6 +83,9 @@ def loops(body: Body, statement: str) -> tuple[NamedLoop, ...]:
 def depth(body: Body, statement: str, name: str) -> int:
     """The position of a loop around a statement, 0 for the outermost. Raises E707 for an unknown one."""
     names = [loop.name(statement) for loop in loops(body, statement)]
+    if not isinstance(name, str):
+        raise errors.fail("E707", f"{name!r} is no name of a loop",
+                          notes=[f"the loops around {statement} are {', '.join(names)}"])
     if name not in names:
         has = f"the loops around {statement} are {', '.join(names)}" if names else f"{statement} has no loops"
         half = next((f"did you mean `{n}`?" for n in names if n.startswith(f"{name}.")), None)

@@ -248,6 +248,8 @@ class ProgramSteps(Steps):
         has a text for write that; the others run the loops. Raises E711 where the loops compute something else, with the
         operand, E708 for loops that run other statements, too, or that were skewed, and for `precise` sums of floats.
         """
+        if not isinstance(intrinsic, Intrinsic):
+            raise errors.fail("E708", f"{intrinsic!r} is no intrinsic", notes=["declare one: polytc.intrinsic(...)"])
         depth = loopnest.depth(self.body, statement, at)
         inside = loopnest.loops(self.body, statement)[depth:]
         others = [x for x in loopnest.statements(inside[0].body) if x != statement]

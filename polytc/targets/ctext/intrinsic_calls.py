@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from polytc import errors
+from polytc.program.intrinsics import HOLE
 from polytc.targets.ctext.intrinsic_nests import Argument, Nest
 from polytc.targets.ctext.text import PREFIX, operand
 
 if TYPE_CHECKING:
     from polytc.targets.ctext.statements import Statements
-
-_HOLE = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
 
 
 def write(to: Statements, nest: Nest, language: str) -> None:
@@ -21,17 +20,15 @@ def write(to: Statements, nest: Nest, language: str) -> None:
     assert found is not None, "intrinsic: no text for the language"
     code, head = found
     if head:
-        to.expressions.preamble.add(nest.call.intrinsic.name, head.rstrip() + "\n")
+        to.expressions.preamble.add(f"intrinsic {nest.call.intrinsic.name}", head.rstrip() + "\n")
     to.note(nest.store)
     if nest.call.intrinsic.alignment > 1:
         to.memory.needs_alignment = True
     arguments = {a.operand.name: a for a in nest.arguments}
 
     def filled(hole: re.Match[str]) -> str:
-        if hole[1] not in arguments:
-            return hole[0]
         return _told(to, arguments[hole[1]], hole[2] or "")
-    for line in _HOLE.sub(filled, code).splitlines():
+    for line in HOLE.sub(filled, code).splitlines():
         to.line(line if line.rstrip().endswith((";", "}", "{")) else f"{line};")
 
 
@@ -45,4 +42,7 @@ def _told(to: Statements, a: Argument, what: str) -> str:
         raise errors.fail("E527", f"{a.buffer.name} is kept in vectors, of which no pointer is had", kind=errors.TargetError,
                           notes=["leave vectors away beside an intrinsic"])
     element = to.memory.element(to.expressions, a.buffer, a.indices)
-    return operand(f"&{element}", PREFIX) if a.operand.rows else element
+    if not a.operand.rows:
+        return element
+    pointer = operand(f"&{element}", PREFIX)
+    return f"({pointer} {'-' if a.offset > 0 else '+'} {abs(a.offset)})" if a.offset else pointer

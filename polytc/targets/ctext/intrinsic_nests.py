@@ -20,13 +20,21 @@ errors.register(E527="an intrinsic does not fit the loops that were made for it"
 
 @dataclass(frozen=True)
 class Argument:
-    """Of a call. operand: what it is there; buffer, indices: its first element; strides: elements from one step of each of its
-    dimensions to the next."""
+    """Of a call. operand: what it is there; buffer, indices: the element that the first iteration touches; strides: elements
+    from one step of each of its dimensions to the next; offset: elements from the operand's first one to that."""
 
     operand: Operand
     buffer: loops.Buffer
     indices: tuple[loops.Expr, ...]
     strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def first(self) -> addresses.Address:
+        """Where the operand begins in the buffer."""
+        form = addresses.flatten(self.buffer, self.indices)
+        assert form is not None, "intrinsic: an operand without an address"
+        return form.plus(addresses.Address(-self.offset))
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,19 @@ def nest_of(s: loops.For, kernel: loops.Kernel, language: str) -> Nest | None:
     touched = [(body.buffer, body.indices), *_loads(body)]
     if len(touched) != len(call.operands):
         raise _refuse(call, f"{body.origin} reads {len(touched) - 1} operands where it has been rewritten")
-    found = (_argument(call, o, *t, nest) for o, t in zip(call.operands, touched, strict=True))
-    return Nest(call, body, tuple(found))
+    found = tuple(_argument(call, o, *t, nest, language) for o, t in zip(call.operands, touched, strict=True))
+    _check_names(call, found)
+    return Nest(call, body, found)
+
+
+def _check_names(call: Call, found: tuple[Argument, ...]) -> None:
+    """Raises E527 where an operand that is read twice is in two places: the text has one pointer to it."""
+    by_name: dict[str, Argument] = {}
+    for a in found:
+        b = by_name.setdefault(a.operand.name, a)
+        apart = a.first.plus(b.first.times(-1)) if a.buffer == b.buffer else None
+        if apart is None or apart.terms or apart.constant or a.strides != b.strides:
+            raise _refuse(call, f"{a.operand.name} is read in two places of {b.buffer.name} and {a.buffer.name}")
 
 
 def check_alone(s: loops.Store, kernel: loops.Kernel, language: str) -> None:
@@ -85,7 +104,8 @@ def _loads(s: loops.Store) -> Iterator[tuple[loops.Buffer, tuple[loops.Expr, ...
     yield from visit(s.value)
 
 
-def _argument(call: Call, o: Operand, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], nest: list[loops.For]) -> Argument:
+def _argument(call: Call, o: Operand, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], nest: list[loops.For],
+              language: str) -> Argument:
     """An operand of the loops as one of the call."""
     form = addresses.flatten(buffer, indices)
     moves = [form.coefficient(x.var) if form is not None else 0 for x in nest]
@@ -95,16 +115,18 @@ def _argument(call: Call, o: Operand, buffer: loops.Buffer, indices: tuple[loops
     told = [sum(row[n] * stride for row, stride in zip(o.rows, strides, strict=True)) for n in range(len(nest))]
     if told != moves:
         raise _refuse(call, f"the loops move through {buffer.name} by {moves} elements, through {o.name} by {told}")
-    asked = " ".join(text for _, text in call.intrinsic.code)
     for d, stride in enumerate(strides):
-        if f"{{{o.name}.{d}}}" not in asked and stride != prod(o.shape[d + 1:]) and any(o.rows[d]):
+        if language in call.intrinsic.untold(o.name, d) and stride != prod(o.shape[d + 1:]) and any(o.rows[d]):
             raise _refuse(call, f"elements of {buffer.name} are {stride} apart where those of {o.name} are "
                           f"{prod(o.shape[d + 1:])}")
+    if o.whole and buffer.shape != o.whole:
+        raise _refuse(call, f"{buffer.name} keeps fewer elements than {o.name} has: the loops do not touch all of them")
+    offset = sum(n * stride for n, stride in zip(o.offsets, strides, strict=True))
     if o.rows:
-        _check_alignment(call, buffer, form, nest)
+        _check_alignment(call, buffer, form.plus(addresses.Address(-offset)), nest)
     first = {x.var: x.lower for x in nest}
     return Argument(o, buffer, tuple(traverse.map_expr(i, lambda e: first.get(e.name, e) if isinstance(e, loops.Var) else e)
-                                     for i in indices), tuple(strides))
+                                     for i in indices), tuple(strides), offset)
 
 
 def _check_alignment(call: Call, buffer: loops.Buffer, form: addresses.Address, nest: list[loops.For]) -> None:

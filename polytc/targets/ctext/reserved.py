@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from polytc.targets.ctext.constants import MACROS
 
-WORDS = frozenset("""
+KEYWORDS = frozenset("""
     auto break case char const continue default do double else enum extern float for goto if inline int long register restrict
     return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main
+""".split())
+WORDS = KEYWORDS | frozenset("""
     acos acosh asin asinh atan atan2 atanh carg cbrt ceil cimag conj copysign cos cosh cproj creal erf erfc exp exp2 expm1 fabs
     fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround
     nearbyint nextafter nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc

@@ -9,18 +9,19 @@ affine map of the loops. A saved schedule lists it as `tensorize S1 k/1%8 {...}`
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
 from polytc import errors, lang
 from polytc.program import program as pr
+from polytc.program.affine import affine
 from polytc.program.intrinsics import Call, Intrinsic, Operand
 from polytc.program.linear import linear
 from polytc.program.names import update_of
+from polytc.program.scalars import I64
 from polytc.program.sizes import Size
-from polytc.schedule.user.changes import elements
+from polytc.schedule.user.changes import elements, intrinsic_operands, intrinsic_texts
 from polytc.schedule.user.changes.pieces import Piece
 
 errors.register(E711="loops do not compute an intrinsic")
@@ -40,6 +41,13 @@ class Tensorize:
     def apply(self, program: pr.Program) -> pr.Program:
         """The program with the statement marked. Raises E707, E708, E711."""
         s = elements.plain(program, self.statement, "intrinsic")
+        if s.intrinsic is not None:
+            raise errors.fail("E708", f"{s.name} is a call of {s.intrinsic.intrinsic.name} already",
+                              notes=["tensorize a statement once"])
+        other = next((x for x in program.statements if x.intrinsic is not None and x.intrinsic.intrinsic != self.intrinsic
+                      and x.intrinsic.intrinsic.name == self.intrinsic.name), None)
+        if other is not None:
+            raise _refuse(self.intrinsic, f"is the name of another intrinsic, which {other.name} calls")
         call = called(program, s, self.loops, self.intrinsic)
         made = tuple(replace(x, intrinsic=call) if x is s else x for x in program.statements)
         return replace(program, statements=made)
@@ -56,15 +64,18 @@ class Tensorize:
 
 
 def semantics(intrinsic: Intrinsic) -> tuple[pr.Program, pr.Statement]:
-    """What an intrinsic computes, and its one statement. Raises E711 where it has several, and what building a program
-    raises."""
+    """What an intrinsic computes, and its one statement. Raises E711 where it has several, or a text does not fit it, and what
+    building a program raises."""
     program = lang.build(intrinsic.text, dict(intrinsic.shapes), dict(intrinsic.dtypes), name=intrinsic.name)
     found = [s for s in program.statements if update_of(s.name) is None]
     s = found[0]
     forms = [linear(sub) for sub in (*s.subscripts, *(sub for r in pr.reads(s) for sub in r.subscripts))]
     if len(found) > 1 or s.where or s.loops or s.bounds or None in forms or any(
-            isinstance(r.extent, Size) or r.lower for r in s.ranges):
+            isinstance(r.extent, Size) or r.lower for r in s.ranges) or any(r.default is not None for r in pr.reads(s)):
         raise _refuse(intrinsic, "is no single statement over a box from 0 with affine subscripts")
+    why = intrinsic_texts.wrong(intrinsic, {n: len(x) for n, x in intrinsic_operands.accesses(s)})
+    if why:
+        raise _refuse(intrinsic, why)
     return program, s
 
 
@@ -81,19 +92,37 @@ def called(program: pr.Program, s: pr.Statement, loops: Sequence[Piece], intrins
     _check_value(program, s, model, t, intrinsic)
     reasons: list[str] = []
     for order in permutations(range(len(walked))):
-        why = _mismatch(program, s, loops, [walked[n] for n in order], [loops[n] for n in order], model, t, intrinsic)
-        if why is None:
-            names = [t.indices[order.index(n)] for n in range(len(walked))]
-            return Call(intrinsic, tuple(_operand(model, *x, names) for x in operands(t)), tuple(walked))
-        reasons.append(why)
+        found = _operands(program, s, [walked[n] for n in order], [loops[n] for n in order], loops, model, t, intrinsic)
+        if not isinstance(found, str):
+            return Call(intrinsic, found, tuple(walked))
+        reasons.append(found)
     raise _refuse(intrinsic, reasons[0])
 
 
-def _operand(model: pr.Program, name: str, subscripts: Sequence[pr.Expr], names: Sequence[str]) -> Operand:
-    """names: of the intrinsic's indices, in the order of the loops."""
-    forms = [linear(sub) for sub in subscripts]
-    rows = tuple(tuple(f.coefficient(i) for i in names) for f in forms if f is not None)
-    return Operand(name, model.tensor(name).shape, rows)
+def _operands(program: pr.Program, s: pr.Statement, extents: Sequence[int], pieces: Sequence[Piece], loops: Sequence[Piece],
+              model: pr.Program, t: pr.Statement, intrinsic: Intrinsic) -> tuple[Operand, ...] | str:
+    """The operands of the call where the intrinsic's indices walk these pieces, or why they do not. loops: the pieces,
+    outermost first."""
+    for r, n, p in zip(t.ranges, extents, pieces, strict=True):
+        if r.extent != n:
+            return f"runs {r.index} in 0:{r.extent}, {s.name} runs {pr.format_expr(p.value)} in {n} iterations"
+    moves = {r.index: p for p, r in zip(pieces, t.ranges, strict=True)}
+    counted = {index: _counted(s, p) for index, p in moves.items()}
+    for mine, its in zip(_numbers(s.value), _numbers(t.value), strict=True):
+        here = pr.substitute(its, counted)
+        if not intrinsic_operands.same(mine, here):
+            return (f"has {pr.format_expr(its)} in its value, which is {pr.format_expr(here)} in these loops, where {s.name} "
+                    f"has {pr.format_expr(mine)}")
+    names = {p: index for index, p in moves.items()}
+    return intrinsic_operands.matched(program, s, model, t, moves, counted, [names[p] for p in loops], intrinsic)
+
+
+def _counted(s: pr.Statement, p: Piece) -> pr.Expr:
+    """The iterations of a loop over a piece, counted from 0."""
+    r = s.by_index[p.index]
+    if p.modulus and r.lower >= 0 and not isinstance(r.upper, Size) and r.upper <= p.divisor * p.modulus:
+        p = replace(p, modulus=0)
+    return elements.minus(p.value, p.range(r.lower, r.upper)[0])
 
 
 def _refuse(intrinsic: Intrinsic, why: str) -> errors.CompileError:
@@ -130,103 +159,29 @@ def _check_value(program: pr.Program, s: pr.Statement, model: pr.Program, t: pr.
         raise _refuse(intrinsic, f"has another value than {s.name}: {pr.format_expr(t.value)}, {pr.format_expr(s.value)}")
 
 
+def _is_number(e: pr.Expr) -> bool:
+    """Is it a formula of indices and numbers alone?"""
+    return e.dtype == I64 and affine(e) is not None
+
+
+def _numbers(e: pr.Expr) -> Iterator[pr.Expr]:
+    """What an expression computes of indices, in order, as `_walk` comes by."""
+    if _is_number(e):
+        yield e
+    elif not isinstance(e, pr.Read):
+        for x in pr.children(e):
+            yield from _numbers(x)
+
+
 def _walk(e: pr.Expr) -> Iterator[str]:
-    """An expression as words, without what is read and where."""
+    """An expression as words, without what is read and where, and which formulas of indices it has."""
     if isinstance(e, pr.Read):
         yield f"a read of {e.dtype}" + ("" if e.default is None else " with a default")
         return
-    if isinstance(e, pr.Index):
-        yield f"the index {e.name}"
+    if _is_number(e):
+        yield "a formula of indices"
         return
     head = {pr.Const: "value", pr.Unary: "op", pr.Binary: "op", pr.Call: "fn"}.get(type(e))
     yield f"{type(e).__name__.lower()} {getattr(e, head) if head else ''} of {e.dtype}".replace("  ", " ")
     for x in pr.children(e):
         yield from _walk(x)
-
-
-def operands(s: pr.Statement) -> list[tuple[str, tuple[pr.Expr, ...]]]:
-    """The tensors of a statement, and where it touches them: the one that it writes, and each read in order."""
-    return [(s.target, s.subscripts), *((r.tensor, r.subscripts) for r in _reads_in_order(s.value))]
-
-
-def _reads_in_order(e: pr.Expr) -> Iterator[pr.Read]:
-    if isinstance(e, pr.Read):
-        yield e
-        return
-    for x in pr.children(e):
-        yield from _reads_in_order(x)
-
-
-def _mismatch(program: pr.Program, s: pr.Statement, loops: Sequence[Piece], extents: Sequence[int], pieces: Sequence[Piece],
-              model: pr.Program, t: pr.Statement, intrinsic: Intrinsic) -> str | None:
-    """Why loops in this order are not those of the intrinsic; None if they are."""
-    for r, n, p in zip(t.ranges, extents, pieces, strict=True):
-        if r.extent != n:
-            return f"runs {r.index} in 0:{r.extent}, {s.name} runs {pr.format_expr(p.value)} in {n} iterations"
-    moves = {r.index: p for p, r in zip(pieces, t.ranges, strict=True)}
-    for (tensor, mine), (name, its) in zip(operands(s), operands(t), strict=True):
-        found = [_row(sub, moves) for sub in mine]
-        wanted = [dict(linear(sub).terms) for sub in its]  # type: ignore[union-attr]
-        unknown = next((sub for sub, row in zip(mine, found, strict=True) if row is None), None)
-        if unknown is not None:
-            return f"moves through {name} by sums of its indices, {s.name} reads {tensor} at {pr.format_expr(unknown)}"
-        moving = [(d, row) for d, row in enumerate(found) if row]
-        if [row for _, row in moving] != [row for row in wanted if row]:
-            at, here = ", ".join(map(pr.format_expr, mine)), ", ".join(map(pr.format_expr, its))
-            return f"moves through {name} as {name}[{here}], {s.name} through {tensor} as {tensor}[{at}] does not"
-        why = _strides(program, tensor, [d for d, _ in moving], intrinsic, name, model)
-        if why:
-            return why
-    return None
-
-
-def _row(sub: pr.Expr, moves: Mapping[str, Piece]) -> dict[str, int] | None:
-    """How a subscript moves with each index of the intrinsic, which walks a piece of the statement's; None where it does so by
-    more than a factor."""
-    found = {index: _factor(sub, p) for index, p in moves.items()}
-    return None if None in found.values() else {index: c for index, c in found.items() if c}
-
-
-def _factor(e: pr.Expr, p: Piece) -> int | None:
-    """What one step of a piece adds to an expression: j % 4 adds nothing to j // 8, and 1 to j % 8. None for other formulas."""
-    whole = p.divisor * p.modulus
-    match e:
-        case pr.Index(name=name):
-            return p.divisor if name == p.index else 0
-        case pr.Binary(op="+" | "-"):
-            a, b = _factor(e.a, p), _factor(e.b, p)
-            return None if a is None or b is None else a + b if e.op == "+" else a - b
-        case pr.Binary(op="*", a=inner, b=pr.Const(value=c)) | pr.Binary(op="*", a=pr.Const(value=c), b=inner):
-            a = _factor(inner, p)
-            return None if a is None else a * int(c)
-        case pr.Binary(op="//", a=pr.Index(), b=pr.Const(value=c)) if p.index in pr.index_names(e) and whole and c % whole == 0:
-            return 0
-        case pr.Binary(op="%", a=pr.Index(), b=pr.Const(value=c)) if p.index in pr.index_names(e) and whole and c % whole == 0:
-            return p.divisor
-    return 0 if p.index not in pr.index_names(e) else None
-
-
-def _strides(program: pr.Program, tensor: str, dims: Sequence[int], intrinsic: Intrinsic, name: str, model: pr.Program) -> str:
-    """Why the elements of an operand lie otherwise than the intrinsic has them; '' if they do not. dims: that move."""
-    shape, its = program.tensor(tensor).shape, model.tensor(name).shape
-    moving = [e for e, n in enumerate(its)]
-    code = " ".join(text for _, text in intrinsic.code)
-    if len(dims) != len(moving):
-        return ""
-    for e, d in zip(moving, dims, strict=True):
-        if re.search(rf"\{{{re.escape(name)}\.{e}\}}", code):
-            continue
-        mine, wanted = _product(shape[d + 1:]), _product(its[e + 1:])
-        if mine != wanted:
-            return (f"has steps of {wanted} in dimension {e} of {name}, those of dimension {d} of {tensor} are {mine} "
-                    f"elements apart: take {{{name}.{e}}} in its text, or cache {tensor}")
-    return ""
-
-
-def _product(shape: Sequence[int]) -> int | str:
-    found: int = 1
-    for n in shape:
-        if isinstance(n, Size):
-            return " * ".join(map(str, shape))
-        found *= n
-    return found
