@@ -153,6 +153,8 @@ CASES = {
     "on a matrix unit": Case(PLAIN.format(w=""), sizes(2, 70, 50, 32, 16), attention(),
                              "items=4,16 elements=8,2,4 steps=32,16 by=matrix", np.float16),
     "halves without": Case(PLAIN.format(w=""), sizes(2, 20, 25, 16, 16), attention(), dtype=np.float16),
+    "odd features, ragged keys on a matrix unit": Case(PLAIN.format(w=""), sizes(1, 21, 21, 15, 16), attention(),
+                                                       "items=4,8 elements=8,4,4 steps=16,16 by=matrix", np.float16),
     "masked on a matrix unit": Case(SAFE.replace("f32", "f16"), sizes(1, 40, 40, 24, 12, A=(40, 40)), safely,
                                     "items=4,8 elements=4,4,4 steps=16,16 by=matrix", np.float16, {"A": hide(*range(9))}),
     "one row each": Case(PLAIN.format(w=""), sizes(1, 9, 40, 32, 32), attention(), "items=8,4 elements=4,1,4 steps=32,32"),
