@@ -94,6 +94,11 @@ def _is_plain(read: pr.Read, index: str) -> bool:
     return zero and len(found) == 1 and found[0].terms == ((index, 1),)
 
 
+def _is_in_one(read: pr.Read, index: str) -> bool:
+    """Does one dimension alone name an index? A tile of a diagonal would be a square."""
+    return sum(index in used(e) for e in read.subscripts) == 1
+
+
 @dataclass
 class _Walk:
     """Statements one after another, and what is known of the tensors that follow from the scores.
@@ -155,6 +160,8 @@ class _Walk:
             return None
         product, term, values, column = self.product
         if not all(_is_plain(r, i) for r, i in ((queries, feature), (keys, feature), (keys, self.key), (values, self.key))):
+            return None
+        if not _is_in_one(queries, self.row) or not _is_in_one(values, column.index):
             return None
         hides, value = self._split(self.maximum[1])
         return Chain(tuple(self.names), self.score, self.row, self.key, feature, queries, keys,

@@ -14,9 +14,10 @@ from tests.rewrite.gpu.softmax.test_fusion import GROUPED, MASKED, PLAIN, READ_A
 GPU = DEVICES["nvidia-sm90"]
 
 
-def before(text: str, shapes: dict[str, tuple[int, ...]], machine=GPU) -> pr.Program:  # type: ignore[no-untyped-def]
-    """The program as it comes to the step."""
-    steps = [s for s in table.steps() if machine.kind in s.kinds]
+def before(text: str, shapes: dict[str, tuple[int, ...]], machine=GPU,  # type: ignore[no-untyped-def]
+           but: str = "") -> pr.Program:
+    """The program as it comes to the step. but: a step that is left out."""
+    steps = [s for s in table.steps() if machine.kind in s.kinds and s.name != but]
     at = [s.name for s in steps].index("online_softmax")
     return pipeline.run(stages.build(text, shapes), machine, steps[:at])[0]
 
