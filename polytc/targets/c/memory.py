@@ -66,6 +66,10 @@ class Memory:
         """Never asked of scalars."""
         raise AssertionError("c: vectors are written as loops")
 
+    def load_half(self, write: Expressions, e: loops.Load) -> str:
+        """A half as a float."""
+        return self.place(e.buffer).load_half(write.flat(e.buffer, e.indices), 1)
+
     def element(self, write: Expressions, b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
         """The element as C writes it, to load or to store."""
         place = self.place(b)

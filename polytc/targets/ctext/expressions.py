@@ -310,7 +310,7 @@ class Expressions(Indexing):
             return self.c.vectors.lane(whole, int(last.value) % place.lanes)
         if e.lanes == 1:
             if place.half:
-                return place.load_half(self.flat(e.buffer, e.indices), 1)
+                return self.memory.load_half(self, e)
             element = self.memory.element(self, e.buffer, e.indices)
             return f"({element} != 0)" if e.dtype == BOOL else element
         text = self.memory.load_vector(self, e)

@@ -54,6 +54,9 @@ class Memory(Protocol):
     def vector_offset(self, write: Expressions, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
         ...
 
+    def load_half(self, write: Expressions, e: loops.Load) -> str:
+        ...
+
     def load_vector(self, write: Expressions, e: loops.Load) -> str:
         ...
 

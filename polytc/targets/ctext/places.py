@@ -138,6 +138,14 @@ class Memory:
         place = self.place(b)
         return f"&{self.element(write, b, indices)}" if len(place.sides) > 1 else address_of(place.name, write.flat(b, indices))
 
+    def load_half(self, write: Expressions, e: loops.Load) -> str:
+        """A half as a float."""
+        return self.place(e.buffer).load_half(write.flat(e.buffer, e.indices), 1)
+
+    def store_half(self, write: Expressions, b: loops.Buffer, indices: tuple[loops.Expr, ...], value: str) -> str:
+        """The statement that writes a float, which has been rounded, to a half."""
+        return self.place(b).store_half(write.flat(b, indices), 1, value)
+
     def vector_offset(self, write: Expressions, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
         """The offset in whole vectors, of a buffer that is used as such."""
         lanes = self.place(buffer).lanes

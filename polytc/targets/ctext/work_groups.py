@@ -228,7 +228,7 @@ class GroupWriter(Statements):
             text = f"{write.c.vectors.bits(write.c.byte(width))}({text} & (char)1)"
         text = bare(text)
         if width == 1 and place.half:
-            self.line(place.store_half(write.flat(s.buffer, s.indices), 1, text))
+            self.line(self.places.store_half(write, s.buffer, s.indices, text))
         elif width == 1:
             self.assign(s, self.places.element(write, s.buffer, s.indices), text)
         elif place.lanes > 1:
@@ -256,7 +256,7 @@ class GroupWriter(Statements):
             self.line(f"const {ctype} {name} = {text};")
             for k in range(width):
                 indices, value = tuple(vector_lanes.lane(i, k) for i in s.indices), write.c.vectors.lane(name, k)
-                self.line(place.store_half(write.flat(s.buffer, indices), 1, value) if place.half else
+                self.line(self.places.store_half(write, s.buffer, indices, value) if place.half else
                           f"{self.places.element(write, s.buffer, indices)} = {value};")
 
     def emit_barrier(self) -> None:

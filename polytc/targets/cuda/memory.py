@@ -26,19 +26,9 @@ ALIGNED = 16
 
 @dataclass(frozen=True)
 class Place(places.Place):
-    """See ctext/places.py. Halves go one by one."""
+    """See ctext/places.py. Memory loads and stores halves."""
 
     local: ClassVar[str] = f"alignas({ALIGNED}) __shared__ {{type}} {{array}};"
-
-    def load_half(self, offset: str, lanes: int) -> str:
-        """An element as a float."""
-        assert lanes == 1, "halves: vectors are loaded by Memory.load_vector"
-        return f"polytc_of_{BITS[self.half]}({self.name}[{offset}])"
-
-    def store_half(self, offset: str, lanes: int, value: str) -> str:
-        """The statement that writes a float, which has been rounded, to a half."""
-        assert lanes == 1, "halves: vectors are stored by Memory.store_vector"
-        return f"{self.name}[{offset}] = polytc_{BITS[self.half]}({value});"
 
 
 def _function(head: str, name: str, argument: str, lines: Sequence[str]) -> str:
@@ -92,6 +82,13 @@ class Memory(places.Memory):
             return 0
         self.needs_alignment |= b.space == "global"
         return lanes * b.dtype.bytes
+
+    def load_half(self, write: Expressions, e: loops.Load) -> str:
+        """A half as a float, in an array of any dimensions."""
+        return f"polytc_of_{BITS[self.place(e.buffer).half]}({self.element(write, e.buffer, e.indices)})"
+
+    def store_half(self, write: Expressions, b: loops.Buffer, indices: tuple[loops.Expr, ...], value: str) -> str:
+        return f"{self.element(write, b, indices)} = polytc_{BITS[self.place(b).half]}({value});"
 
     def load_vector(self, write: Expressions, e: loops.Load) -> str:
         """Halves that lie at a multiple of their size are one access, others go one by one."""

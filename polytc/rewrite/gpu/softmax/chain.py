@@ -14,7 +14,7 @@ has, which are applied to the sums. All statements of a chain are told in the in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from polytc.program import program as pr
@@ -107,21 +107,42 @@ def used(e: pr.Expr) -> set[str]:
     return {x.name for x in pr.walk(e) if isinstance(x, pr.Index)}
 
 
-def is_linear(e: pr.Expr, key: str) -> bool:
-    """Is an expression a multiple of WEIGHT, by a factor that names no key?"""
+def without_zeros(e: pr.Expr, sums: Collection[str]) -> pr.Expr:
+    """A choice of 0 where a sum of all weights is 0, as one of WEIGHT, which is 0 then, for each key: so the 0 of each key
+    multiplies the key's value, which may be infinite or NaN, as the text has it."""
+    if not isinstance(e, pr.Select) or not isinstance(e.cond, pr.Binary) or e.cond.op not in ("==", "!="):
+        return e
+    a, b = e.cond.a, e.cond.b
+    of_sum, number = (b, a) if isinstance(a, pr.Const) else (a, b)
+    if not is_zero(number) or not isinstance(of_sum, pr.Read) or of_sum.tensor not in sums:
+        return e
+    weight = pr.Index(WEIGHT, e.dtype)
+    if e.cond.op == "==":
+        return replace(e, a=weight) if is_zero(e.a) else e
+    return replace(e, b=weight) if is_zero(e.b) else e
+
+
+def is_zero(e: pr.Expr) -> bool:
+    """Is an expression the number 0?"""
+    return isinstance(e, pr.Const) and e.value == 0
+
+
+def is_linear(e: pr.Expr, key: str, *, zeros: bool = False) -> bool:
+    """Is an expression a multiple of WEIGHT, by a factor that names no key? zeros: it may be chosen to be 0, whatever WEIGHT
+    is. That is no factor of sums whose terms may be infinite or NaN."""
     def of_rows(x: pr.Expr) -> bool:
         return not used(x) & {key, WEIGHT}
     match e:
         case pr.Index(name=name):
             return name == WEIGHT
         case pr.Binary(op="*"):
-            return is_linear(e.a, key) and of_rows(e.b) or is_linear(e.b, key) and of_rows(e.a)
+            return is_linear(e.a, key, zeros=zeros) and of_rows(e.b) or is_linear(e.b, key, zeros=zeros) and of_rows(e.a)
         case pr.Binary(op="/"):
-            return is_linear(e.a, key) and of_rows(e.b)
+            return is_linear(e.a, key, zeros=zeros) and of_rows(e.b)
         case pr.Select():
-            parts = (x for x in (e.a, e.b) if not (isinstance(x, pr.Const) and x.value == 0))
-            return of_rows(e.cond) and all(is_linear(x, key) for x in parts)
+            parts = (x for x in (e.a, e.b) if not (zeros and is_zero(x)))
+            return of_rows(e.cond) and all(is_linear(x, key, zeros=zeros) for x in parts)
         case pr.Cast():
-            return e.dtype.is_float and is_linear(e.a, key)
+            return e.dtype.is_float and is_linear(e.a, key, zeros=zeros)
         case _:
             return False

@@ -9,7 +9,7 @@ from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.scalars import F32, F64, identity
 from polytc.rewrite.gpu import tile_conditions
-from polytc.rewrite.gpu.softmax.chain import WEIGHT, Chain, Sum, conjuncts, is_guard, is_linear, uncast, used
+from polytc.rewrite.gpu.softmax.chain import WEIGHT, Chain, Sum, conjuncts, is_guard, is_linear, uncast, used, without_zeros
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.work_groups import is_cut
 
@@ -44,6 +44,11 @@ def _from_scores(program: pr.Program, s: pr.Statement) -> Chain | None:
         if found is not None:
             return found
     return None
+
+
+def _uses(s: pr.Statement, tensor: str) -> bool:
+    """Does a statement write or read a tensor?"""
+    return s.target == tensor or any(r.tensor == tensor for r in pr.reads(s))
 
 
 def _operands(s: pr.Statement) -> tuple[pr.Read, pr.Read] | None:
@@ -89,6 +94,11 @@ def _is_plain(read: pr.Read, index: str) -> bool:
     return zero and len(found) == 1 and found[0].terms == ((index, 1),)
 
 
+def _is_in_one(read: pr.Read, index: str) -> bool:
+    """Does one dimension alone name an index? A tile of a diagonal would be a square."""
+    return sum(index in used(e) for e in read.subscripts) == 1
+
+
 @dataclass
 class _Walk:
     """Statements one after another, and what is known of the tensors that follow from the scores.
@@ -123,7 +133,7 @@ class _Walk:
     def chain(self, queries: pr.Read, keys: pr.Read, feature: str) -> Chain | None:
         """The chain; None if something does not fit before there is a second product, or uses what no memory holds then."""
         at = self.program.statements.index(self.score)
-        start = next((s for s in reversed(self.program.statements[:at]) if s.target == self.score.target), None)
+        start = next((s for s in reversed(self.program.statements[:at]) if _uses(s, self.score.target)), None)
         if start is None or not self._begins(start, self.score):
             return None
         s = self.score
@@ -150,6 +160,8 @@ class _Walk:
             return None
         product, term, values, column = self.product
         if not all(_is_plain(r, i) for r, i in ((queries, feature), (keys, feature), (keys, self.key), (values, self.key))):
+            return None
+        if not _is_in_one(queries, self.row) or not _is_in_one(values, column.index):
             return None
         hides, value = self._split(self.maximum[1])
         return Chain(tuple(self.names), self.score, self.row, self.key, feature, queries, keys,
@@ -193,8 +205,7 @@ class _Walk:
     def _is_start(self, s: pr.Statement) -> bool:
         """Does it set the beginning of a sum or maximum that follows?"""
         at = self.program.statements.index(s)
-        following = next((x for x in self.program.statements[at + 1:] if x.target == s.target or any(
-            r.tensor == s.target for r in pr.reads(x))), None)
+        following = next((x for x in self.program.statements[at + 1:] if _uses(x, s.target)), None)
         return following is not None and s.name not in self.names and self._begins(s, following)
 
     def _begins(self, start: pr.Statement, update: pr.Statement) -> bool:
@@ -298,16 +309,23 @@ class _Walk:
         named, columns = used(value), kept - rows
         if not rows <= kept or self.key in kept or self.key not in named or named - kept - {self.key}:
             return False
-        if not all(map(self._compares, where)):
+        if not all(map(self._compares, where)) or s.target in {*self.elements, *self.rows, *self.results}:
             return False
-        self.conditions.add(where)
-        if s.op == "max" and not columns and self.maximum is None and self._plain_value(value):
-            self.maximum, self.rows[s.target] = (s.target, value), cell
-            return True
-        if s.op != "+" or self.maximum is None:
-            return False
-        weighted = pr.map_expr(value, self._weight)
-        if not columns and is_linear(weighted, self.key):
+        if s.op == "max":
+            taken = not columns and self.maximum is None and self._plain_value(value)
+            if taken:
+                self.maximum, self.rows[s.target] = (s.target, value), cell
+        else:
+            taken = self.maximum is not None and self._sum(s, value, columns, cell)
+            self.safe |= {base in self.guards for e in pr.walk(value) if (base := self._base(e))} if taken else set()
+        if taken:
+            self.conditions.add(where)
+        return taken
+
+    def _sum(self, s: pr.Statement, value: pr.Expr, columns: set[str], cell: tuple[pr.Expr, ...]) -> bool:
+        """A sum of weights, or the second product."""
+        weighted = pr.map_expr(value, lambda e: pr.Index(WEIGHT, e.dtype) if self._base(e) else e)
+        if not columns and is_linear(weighted, self.key, zeros=True):
             self.sums.append(Sum(s.target, uncast(weighted)))
             self.tail.append(self.sums[-1])
             self.rows[s.target] = cell
@@ -318,13 +336,18 @@ class _Walk:
 
     def _second(self, s: pr.Statement, value: pr.Binary, column: str, cell: tuple[pr.Expr, ...]) -> bool:
         """The second product."""
+        whole = [x.target for x in self.sums if x.value == pr.Index(WEIGHT, x.value.dtype)]
+
+        def without(e: pr.Expr) -> pr.Expr:
+            return without_zeros(e, whole)
         for weight, other in ((value.a, value.b), (value.b, value.a)):
             inner = other.a if isinstance(other, pr.Cast) and other.a.dtype.is_float else other
-            if isinstance(inner, pr.Read) and is_linear(weight, self.key) and self.row not in used(inner) and all(
+            factor = pr.map_expr(weight, without)
+            if isinstance(inner, pr.Read) and is_linear(factor, self.key) and self.row not in used(inner) and all(
                     linear(x) is not None for x in inner.subscripts) and column in used(inner):
                 r = next(r for r in s.ranges if f"{r.index}'" == column)
-                self.tail.append(Sum(s.target, uncast(weight)))
-                self.product = Sum(s.target, uncast(weight)), other, inner, replace(r, index=column)
+                self.tail.append(Sum(s.target, uncast(factor)))
+                self.product = Sum(s.target, uncast(factor)), other, inner, replace(r, index=column)
                 self.results[s.target] = cell
                 return True
         return False
@@ -336,14 +359,11 @@ class _Walk:
         reads = [r for r in pr.walk(value) if isinstance(r, pr.Read)]
         return self.score.target in {r.tensor for r in reads} and not {r.tensor for r in reads} & {*self.rows}
 
-    def _weight(self, e: pr.Expr) -> pr.Expr:
-        """The exponential of a value less the row's maximum as WEIGHT."""
+    def _base(self, e: pr.Expr) -> str:
+        """The maximum of the row, or that made safe, where an expression is the exponential of a value less it, else ''."""
         if self.maximum is None or not isinstance(e, pr.Call) or e.fn != "exp":
-            return e
+            return ""
         arg = e.args[0]
         if not isinstance(arg, pr.Binary) or arg.op != "-" or not isinstance(arg.b, pr.Read) or arg.a != self.maximum[1]:
-            return e
-        if arg.b.tensor != self.maximum[0] and arg.b.tensor not in self.guards:
-            return e
-        self.safe.add(arg.b.tensor in self.guards)
-        return pr.Index(WEIGHT, e.dtype)
+            return ""
+        return arg.b.tensor if arg.b.tensor in {self.maximum[0], *self.guards} else ""

@@ -44,8 +44,9 @@ OF_ROW = 6
 
 @dataclass(frozen=True)
 class Extents:
-    """Of a chain. bytes: of a number of the scores; operands: of one of the queries, keys and values; seen: the part of the
-    keys that conditions leave."""
+    """Of a chain. bytes: of a number of the scores; operands: of one of the queries, keys and values; apart: elements from
+    one row of the queries, and one column of the values, to the next, all of which are copied; seen: the part of the keys that
+    conditions leave."""
 
     batch: int
     rows: int
@@ -54,6 +55,7 @@ class Extents:
     columns: int
     bytes: int
     operands: tuple[int, int, int]
+    apart: tuple[int, int]
     seen: float
 
     @staticmethod
@@ -62,7 +64,13 @@ class Extents:
         s, n = chain.score, chain.score.extents
         types = tuple(r.dtype.bytes for r in (chain.queries, chain.keys, chain.values))
         return Extents(prod(r.extent for r in chain.batch), n[chain.row], n[chain.key], n[chain.feature], chain.column.extent,
-                       program.tensor(s.target).dtype.bytes, (types[0], types[1], types[2]), _seen(chain))
+                       program.tensor(s.target).dtype.bytes, (types[0], types[1], types[2]),
+                       (_apart(chain.queries, chain.row), _apart(chain.values, chain.column.index)), _seen(chain))
+
+
+def _apart(read: pr.Read, index: str) -> int:
+    """The factor of an index in what is read."""
+    return max(abs(f.coefficient(index)) for e in read.subscripts if (f := linear(e)) is not None)
 
 
 def _seen(chain: Chain) -> float:
@@ -162,11 +170,12 @@ def local_bytes(by: KeyBlocks, x: Extents) -> int:
     """Of a group, rows a vector longer against bank conflicts."""
     (features, values), pad = by.steps, 16
     queries, keys, of_values = x.operands
+    rows, columns = by.rows * x.apart[0], by.columns * x.apart[1]
     if by.is_matrix:
-        return ((by.rows + by.keys) * (features * queries + pad) + values * (by.columns * of_values + pad)
+        return ((rows + by.keys) * (features * queries + pad) + values * (columns * of_values + pad)
                 + PARTS * by.rows * (by.keys * of_values + pad) + by.rows * (by.items[0] * x.bytes + pad))
     queries, keys, of_values = (max(4, n) for n in x.operands)  # halves are floats there
-    return (features * (by.rows * queries + pad) + features * (by.keys * keys + pad) + values * (by.columns * of_values + pad)
+    return (features * (rows * queries + pad) + features * (by.keys * keys + pad) + values * (columns * of_values + pad)
             + by.keys * (by.rows * x.bytes + pad) + by.rows * (by.items[0] * x.bytes + pad))
 
 
@@ -184,8 +193,8 @@ def seconds(by: KeyBlocks, x: Extents, machine: Machine) -> float:
         read = (mine + by.keys) * x.features + PARTS * (mine + by.columns) * by.keys
         operands = 2 * read * costs.local_byte / machine.warp
     shared = rows * keys * costs.exponential + rows * (by.items[0] + keys + columns + costs.exponential)
-    boxes = [(by.keys, x.features), (by.keys, x.columns)]
-    boxes += [(by.rows, x.features)] if features < x.features else []
+    boxes = [(by.keys, x.features), (by.keys, x.columns * x.apart[1])]
+    boxes += [(by.rows * x.apart[0], x.features)] if features < x.features else []
     copies = sum(_copied(box, by, costs) for box in boxes) / items
     meetings = MEETINGS + 2 * (ceil(x.features / features) - 1) + 2 * (by.keys // values - 1) + (values >= by.keys)
     per_block = (products + operands + shared) * wide + copies
@@ -195,7 +204,7 @@ def seconds(by: KeyBlocks, x: Extents, machine: Machine) -> float:
     beside = max(1, min(_room(by, x, machine), rounds))
     waiting = (1 + (MAX_WORK_GROUP / (beside * items))**costs.hiding) ** (1 / costs.hiding)
     busiest = rounds * items * waiting + costs.idle * groups * items / machine.cores
-    start = tile_copies.cost((by.rows, x.features), costs) / items
+    start = tile_copies.cost((by.rows * x.apart[0], x.features), costs) / items
     total = busiest * (blocks * per_block + start) + rounds * blocks * meetings * costs.meeting / beside
     waits = rounds * blocks * (ceil(x.features / features) + (by.keys // values if values < by.keys else 0)) / beside
     return matrix_tiles.seconds(total, machine) + machine.costs.launches.launch + waits * costs.arrival

@@ -193,7 +193,9 @@ class StreamedSoftmax(Frame):
     def _finish(self) -> None:
         """The sums of rows, what becomes of rows and results, and those that others use."""
         chain = self.chain
-        for target, own in self.totals.items():
+        for n, (target, own) in enumerate(self.totals.items()):
+            if n:
+                self.meet()  # the numbers before have been read
             self.assign(f"{target}_all", own, self._together(own, "+"), self.row)
         self.owned = {chain.maximum: (self.maximum, (self.row,))}
         if not chain.safe:
@@ -203,7 +205,7 @@ class StreamedSoftmax(Frame):
             if isinstance(x, Sum):
                 own = self.result if chain.is_wide(x) else self.totals[x.target]
                 value, total = self.moved(x.value), self.read(own, *inner)
-                value = pr.substitute(value, {WEIGHT: total})
+                value = self._of_terms(pr.substitute(value, {WEIGHT: total}), total)
             else:
                 own, value = self.own(f"{x.target}_own", *inner, dtype=self.program.tensor(x.target).dtype), self.moved(x.value)
             self.owned[x.target] = own, inner
@@ -212,6 +214,11 @@ class StreamedSoftmax(Frame):
         for name in (chain.maximum, *(x.target for x in chain.tail)):
             if self.is_used(name):
                 self._store(name)
+
+    def _of_terms(self, value: pr.Expr, total: pr.Expr) -> pr.Expr:
+        """What a factor makes of a total: of that of no terms nothing, as 0/0 were."""
+        rows = tuple(map(self.moved, visible.sees_any(self.chain))) if value != total else ()
+        return pr.Select(pr.conjunction(rows), value, total, self.dtype) if rows else value
 
     def _nothing_but_lowest(self) -> None:
         """Where all values of a row are -inf, the program's exponents are -inf less -inf, and its sums NaN."""

@@ -9,14 +9,15 @@ from polytc.machine import DEVICES
 from polytc.program import program as pr
 from polytc.rewrite import pipeline, table
 from polytc.rewrite.gpu.softmax import chain, chains, fusion
-from tests.rewrite.gpu.softmax.test_fusion import GROUPED, MASKED, PLAIN, SAFE, sizes
+from tests.rewrite.gpu.softmax.test_fusion import GROUPED, MASKED, PLAIN, READ_AT_FIRST, SAFE, sizes
 
 GPU = DEVICES["nvidia-sm90"]
 
 
-def before(text: str, shapes: dict[str, tuple[int, ...]], machine=GPU) -> pr.Program:  # type: ignore[no-untyped-def]
-    """The program as it comes to the step."""
-    steps = [s for s in table.steps() if machine.kind in s.kinds]
+def before(text: str, shapes: dict[str, tuple[int, ...]], machine=GPU,  # type: ignore[no-untyped-def]
+           but: str = "") -> pr.Program:
+    """The program as it comes to the step. but: a step that is left out."""
+    steps = [s for s in table.steps() if machine.kind in s.kinds and s.name != but]
     at = [s.name for s in steps].index("online_softmax")
     return pipeline.run(stages.build(text, shapes), machine, steps[:at])[0]
 
@@ -59,6 +60,25 @@ def test_rows_are_those_of_the_longest_index() -> None:
 ])
 def test_what_is_no_chain(text: str) -> None:
     assert not found(text, BATCH)
+
+
+def test_a_reader_between_the_beginning_and_the_product() -> None:
+    shapes = sizes(2, 18, 21, 8, 16)
+    assert not found(READ_AT_FIRST, shapes)
+    assert found(READ_AT_FIRST.replace("X[b,i,j] = S[b,i,j] + 1\n", ""), shapes)
+
+
+@pytest.mark.parametrize(("condition", "is_one"), [
+    ("N[b,i] == 0 ? 0 : W[b,i,j] / N[b,i]", True),
+    ("N[b,i] != 0 ? W[b,i,j] / N[b,i] : 0", True),
+    ("N[b,i] == 1 ? 0 : W[b,i,j] / N[b,i]", False),           # weights may be NaN, and their zeros meet infinities in V
+    ("M[b,i] == 0 ? 0 : W[b,i,j] / N[b,i]", False),
+    ("M[b,i] == -inf ? 0 : W[b,i,j] / N[b,i]", False),
+    ("N[b,i] > 1 ? W[b,i,j] : W[b,i,j] / N[b,i]", True),
+])
+def test_zeros_in_place_of_weights(condition: str, is_one: bool) -> None:
+    text = MASKED.replace("W[b,i,j] / N[b,i]", condition)
+    assert len(found(text, BATCH | {"A": (20, 24)})) == is_one
 
 
 def test_a_query_by_itself_has_no_rows() -> None:

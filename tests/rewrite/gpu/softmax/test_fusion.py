@@ -45,6 +45,18 @@ N[b,i] += W[b,i,j]
 P[b,i,j] = N[b,i] == 0 ? 0 : W[b,i,j] / N[b,i]
 Y[b,i,e] += P[b,i,j] * V[b,j,e]
 }"""
+DIVIDED = """S[b,i,j] += Q[b,i,d]*K[b,j,d]
+M[b,i] max= S[b,i,j] where j <= i + 3*b - 2
+Z[b,i] += exp(S[b,i,j] - M[b,i]) where j <= i + 3*b - 2
+N[b,i] += exp(S[b,i,j] - M[b,i])/Z[b,i] where j <= i + 3*b - 2
+Y[b,i,e] += exp(S[b,i,j] - M[b,i])/Z[b,i]*V[b,j,e] where j <= i + 3*b - 2"""
+READ_AT_FIRST = """S[b,i,j] = 0 where b in 0:2, i in 0:18, j in 0:21
+X[b,i,j] = S[b,i,j] + 1
+S[b,i,j] += Q[b,i,d]*K[b,j,d]
+M[b,i] max= S[b,i,j]
+Z[b,i] += exp(S[b,i,j] - M[b,i])
+O[b,i,e] += exp(S[b,i,j] - M[b,i])*V[b,j,e]
+Y[b,i,e] = O[b,i,e]/Z[b,i]"""
 GROUPED = """S[b,g,r,i,j] += Q[b,g,r,i,d]*K[b,g,j,d]
 M[b,g,r,i] max= S[b,g,r,i,j]
 N[b,g,r,i] += exp(S[b,g,r,i,j] - M[b,g,r,i])
@@ -94,6 +106,23 @@ def grouped(Q: np.ndarray, K: np.ndarray, V: np.ndarray, X: np.ndarray) -> tuple
             np.log(np.exp(s - s.max(-1, keepdims=True)).sum(-1)) + s.max(-1))
 
 
+def divided(Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that see nothing have no term, and so zeros."""
+    q, k, v = (x.astype(np.float64) for x in (Q, K, V))
+    b, i, j = np.ogrid[:q.shape[0], :q.shape[1], :k.shape[1]]
+    w = np.nan_to_num(softmax(np.einsum("bid,bjd->bij", q, k), j <= i + 3 * b - 2), nan=0.0)
+    return w.sum(-1), np.einsum("bij,bje->bie", w, v)
+
+
+def safely_not(Q: np.ndarray, K: np.ndarray, V: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """A row whose keys are all hidden by the mask: 0 times infinity, of the first value, is NaN."""
+    hidden = np.where(np.tri(*A.shape, dtype=bool), A, -np.inf)
+    with np.errstate(all="ignore"):
+        weights = np.nan_to_num(softmax(0.25 * np.einsum("bid,bjd->bij", *(x.astype(np.float64) for x in (Q, K))) + hidden,
+                                        np.isfinite(hidden)), nan=0.0)
+        return (weights[..., None] * V.astype(np.float64)[:, None]).sum(2)
+
+
 @dataclass(frozen=True)
 class Case:
     """text, shapes, expected; record: of the decision; change: of the arrays that are drawn."""
@@ -134,6 +163,12 @@ def not_a_number(a: np.ndarray) -> np.ndarray:
     return a
 
 
+def infinite(a: np.ndarray) -> np.ndarray:
+    """The first values are infinite in one column, and NaN in another one."""
+    a[:, 0, 3], a[:, 0, 5] = np.inf, np.nan
+    return a
+
+
 CASES = {
     "plain": Case(PLAIN.format(w=""), sizes(2, 32, 24, 16, 16), attention()),
     "ragged": Case(PLAIN.format(w=""), sizes(1, 21, 19, 11, 13), attention()),
@@ -146,6 +181,10 @@ CASES = {
     "a window": Case(where("j <= i, j >= i - 9"), sizes(1, 45, 45, 8, 16), attention(lambda i, j: (j <= i) & (j >= i - 9)),
                      change={"V": not_a_number}),
     "rows without keys": Case(where("j <= i + 5*b - 5"), sizes(2, 33, 33, 8, 16), shifted),
+    "rows without keys, divided before": Case(DIVIDED, sizes(2, 21, 21, 8, 16), divided),
+    "rows without keys, divided before, fewer": Case(DIVIDED, sizes(2, 4, 4, 3, 16), divided),
+    "0 times infinity": Case(SAFE, sizes(2, 20, 25, 8, 16, A=(20, 25)), safely_not,
+                             change={"A": hide(*range(9)), "V": infinite}),
     "a mask": Case(MASKED, sizes(2, 20, 25, 8, 16, A=(20, 25)), attention(), change={"A": hide(*range(9))}),
     "no NaN": Case(SAFE, sizes(2, 20, 25, 8, 16, A=(20, 25)), safely, change={"A": hide(*range(9))}),
     "groups of queries": Case(GROUPED, {"Q": (2, 2, 3, 18, 8), "K": (2, 2, 21, 8), "V": (2, 2, 21, 12), "X": (12,)}, grouped),
@@ -153,10 +192,20 @@ CASES = {
     "on a matrix unit": Case(PLAIN.format(w=""), sizes(2, 70, 50, 32, 16), attention(),
                              "items=4,16 elements=8,2,4 steps=32,16 by=matrix", np.float16),
     "halves without": Case(PLAIN.format(w=""), sizes(2, 20, 25, 16, 16), attention(), dtype=np.float16),
+    "odd features, ragged keys on a matrix unit": Case(PLAIN.format(w=""), sizes(1, 21, 21, 15, 16), attention(),
+                                                       "items=4,8 elements=8,4,4 steps=16,16 by=matrix", np.float16),
     "masked on a matrix unit": Case(SAFE.replace("f32", "f16"), sizes(1, 40, 40, 24, 12, A=(40, 40)), safely,
                                     "items=4,8 elements=4,4,4 steps=16,16 by=matrix", np.float16, {"A": hide(*range(9))}),
     "one row each": Case(PLAIN.format(w=""), sizes(1, 9, 40, 32, 32), attention(), "items=8,4 elements=4,1,4 steps=32,32"),
 }
+
+
+@pytest.mark.parametrize("asked", ["", f"{HEAD[:-1]}: none\n"])
+def test_the_beginning_of_scores_is_read(asked: str) -> None:
+    arrays = Case(READ_AT_FIRST, sizes(2, 18, 21, 8, 16), attention()).arrays
+    x, y = polytc.compile(READ_AT_FIRST, InterpTarget(GPU), decisions=asked or None)(**arrays)
+    np.testing.assert_array_equal(x, np.ones((2, 18, 21)))
+    close(y, attention()(arrays["Q"] * 4, *(arrays[n] for n in "KV")), np.float32)
 
 
 def record(case: Case) -> str:

@@ -57,6 +57,29 @@ def test_the_reason_is_told(machine: str, shape: dict[str, tuple[int, ...]], why
     assert why in str(decision.reasons[0])
 
 
+@pytest.mark.parametrize(("queries", "values", "rows", "columns"), [
+    ("Q[b,i,d]", "V[b,j,e]", 64, 64), ("Q[b,8*i,d]", "V[b,j,e]", 512, 64), ("Q[b,63 - i,d]", "V[b,j,3*e + 1]", 64, 192)])
+def test_what_a_group_copies_fits(queries: str, values: str, rows: int, columns: int) -> None:
+    """Rows and columns that lie apart are copied with what lies between them."""
+    text = PLAINLY.replace("Q[b,i,d]", queries).replace("V[b,j,e]", values)
+    to = DEVICES["nvidia-sm90"]
+    program = before(text, {"Q": (2, rows, 32), "K": (2, 64, 32), "V": (2, 64, columns)}, to, "compact")
+    x, = chains.chains(program)
+    extents, count = shapes.Extents.of(program, x), 0
+    for by, _ in shapes.candidates(program, x, to):
+        made, count = streamed.StreamedSoftmax(program, x, by, Names.of(program)), count + 1
+        made.statements()
+        local = [t for t in made.tensors if "_tile" in t.name or "_parts" in t.name]
+        own = sum(prod(t.shape[len(made.groups):]) * t.dtype.bytes for t in local)
+        assert (len(local), own <= shapes.local_bytes(by, extents) <= to.local_bytes) == (5, True)
+    assert count
+
+
+def test_a_diagonal_is_no_tile() -> None:
+    text = PLAINLY.replace("Q[b,i,d]", "Q[b,i,i,d]")
+    assert not list(chains.chains(before(text, sizes(2, 64, 64, 32, 64) | {"Q": (2, 64, 64, 32)})))
+
+
 @pytest.mark.parametrize(("line", "why"), [
     ("S2: items=8,8 elements=2,2,2 steps=8,8", "begins with S1"),
     ("S1: items=8 elements=2,2,2 steps=8,8", "`items` are two numbers"),
