@@ -69,23 +69,6 @@ COMPLEMENTS = ONE_ITEM + """void complements(__global const long* restrict x, __
     y[0] = y_r;
 }
 """
-DESCENDING = ONE_ITEM + """void descending(__global const float* restrict P, __global const float* restrict Q,
-                __global float* restrict D)
-{
-    for (int j = 0; j < 6; ++j) {
-        #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            #pragma unroll
-            for (int i = 0; i < 5; ++i) {
-                const float q = Q[k * 6 + 5 - j];
-                D[i * 6 + 5 - j] += P[i * 4 + k] * q;
-                D[(i + 5) * 6 + 5 - j] += P[(i + 5) * 4 + k] * q;
-                D[(i + 10) * 6 + 5 - j] += P[(i + 10) * 4 + k] * q;
-            }
-        }
-    }
-}
-"""
 QUOTIENTS = """__kernel __attribute__((reqd_work_group_size(4, 1, 1)))
 void quotients(__global const int* restrict a, __global const int* restrict b, __global int* restrict c)
 {
@@ -148,10 +131,6 @@ CASES = (
          lambda r: (r.integers(0, 1000, (3, 36)), r.integers(0, 9, (3, 5, 36)).astype(np.float32), _zeros(1)), _negated),
     Case("complements", COMPLEMENTS, "the largest or smallest of complements is none of them", "built without optimisation",
          1, 1, lambda r: (r.integers(-2**62, 2**62, 100), np.full(1, -2**63)), lambda x, y: (~x).max(keepdims=True)),
-    Case("descending", DESCENDING, "sums into elements that a loop goes through backwards lose terms",
-         "loops inside of it are not unrolled", 1, 1,
-         lambda r: (r.integers(-3, 4, 60).astype(np.float32), r.integers(-3, 4, 24).astype(np.float32), _zeros(90)),
-         lambda p, q, d: (p.reshape(15, 4) @ q.reshape(4, 6)).ravel()),
     Case("quotients", QUOTIENTS, "divisions of integers are wrong", "", 16, 4,
          lambda r: (r.integers(-99, 99, 64, np.int32), r.choice(np.array([-7, -3, -1, 1, 2, 5], np.int32), 64),
                     _zeros(64, np.int32)), lambda a, b, c: a // b + (a >> 1)),
