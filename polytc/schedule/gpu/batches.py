@@ -65,7 +65,7 @@ def _like(scene: Scene, first: Free, mine: list[Free], statement: str) -> Linear
     """The loop of a statement over as many iterations as another one's: over the index of that name, or the first."""
     wanted = _ends(scene, first)
     found = [row for s, row in mine if wanted is not None and _ends(scene, (s, row)) == wanted]
-    same = [row for row in found if _name(scene, (statement, row)) == _name(scene, first)]
+    same = [row for row in found if index_of(scene, statement, row) == index_of(scene, *first)]
     return next(iter((*same, *found)), None)
 
 
@@ -77,8 +77,9 @@ def _ends(scene: Scene, x: Free) -> tuple[int, int] | None:
     return scene.statements[s].ranges[scene.conflicts.indices[s].index(row.terms[0][0])].ends
 
 
-def _name(scene: Scene, x: Free) -> str:
-    return scene.statements[x[0]].ranges[scene.conflicts.indices[x[0]].index(x[1].terms[0][0])].index
+def index_of(scene: Scene, statement: str, row: Linear) -> str:
+    """The index of a statement that a row consists of."""
+    return scene.statements[statement].ranges[scene.conflicts.indices[statement].index(row.terms[0][0])].index
 
 
 def _without(tree: Tree, picked: list[Picked]) -> Tree:

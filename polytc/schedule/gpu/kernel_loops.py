@@ -24,6 +24,7 @@ from polytc.schedule.facts import bands
 from polytc.schedule.facts.bands import LinearLoop, Tree
 from polytc.schedule.facts.conflicts import Rows, reduced, text
 from polytc.schedule.facts.strides import vector_score
+from polytc.schedule.gpu import batches
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling import tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
@@ -131,8 +132,7 @@ def in_groups(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], 
 
 def _walks_memory(scene: Scene, loop: LinearLoop) -> bool:
     """Is some access contiguous along a loop over one index?"""
-    names = {s: scene.statements[s].ranges[scene.conflicts.indices[s].index(row.terms[0][0])].index for s, row in loop.rows}
-    return any(a.stride(names[s]) == 1 for s in names for a in scene.accesses(s))
+    return any(a.stride(batches.index_of(scene, s, row)) == 1 for s, row in loop.rows for a in scene.accesses(s))
 
 
 def _groups_at_once(scene: Scene, items: int, local: frozenset[str], members: int) -> int:

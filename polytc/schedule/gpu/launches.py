@@ -197,18 +197,20 @@ class _Mapping:
         chosen = kernel_loops.contiguous_first(self.scene, free, fixed)[:3]
         extents = [tile_sizes.extent(self.scene, loop) for loop in chosen]
         rest = tuple(loop for loop in loops if loop not in chosen)
-        again, each = min(1, len(chosen) - 1), 1 if rest else self.elements(child, extents[:2][-1], around)
-        extents[again] = -(-extents[again] // each)
+        repeated = min(1, len(chosen) - 1)                # the axis along which an item has several iterations
+        only = repeated == 0                              # then they are as far apart as a group has items
+        each = 1 if rest else self.elements(child, extents[repeated], around)
+        extents[repeated] = -(-extents[repeated] // each)
         items = gpu.items(extents, self.scene.machine)
         inside = kernel_loops.sequential_nest(self.scene, child, f"{name}.in")
         body = nest.Band(f"{name}.item", kernel_loops.members(self.scene, rest), inside) if rest else inside
-        mapped = [(axis, loop, size, each if axis == again else 1)
+        mapped = [(axis, loop, size, each if axis == repeated else 1)
                   for axis, (loop, size) in enumerate(zip(chosen, items, strict=True))][::-1]
         blocks = tuple(kernel_loops.member(self.scene, loop, kinds.group(axis), size * n) for axis, loop, size, n in mapped)
-        threads = [kernel_loops.member(self.scene, loop, kinds.item(axis), n if again else 1, size)
+        threads = [kernel_loops.member(self.scene, loop, kinds.item(axis), 1 if only else n, size)
                    for axis, loop, size, n in mapped]
         if each > 1:
-            threads.append(kernel_loops.member(self.scene, chosen[again], "unroll", 1 if again else items[0], each))
+            threads.append(kernel_loops.member(self.scene, chosen[repeated], "unroll", items[0] if only else 1, each))
         made = nest.Band(name, blocks, nest.Band(f"{name}.thread", tuple(threads), body, whole=True), whole=True)
         busy = min(prod(extents), self.scene.machine.costs.launches.items * self.scene.machine.cores)
         count = sum(self.scene.statements[s].points for s in bands.statements(band))

@@ -192,10 +192,10 @@ def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) 
     contiguous, _ = vector_loops.best(accesses, [group.rows[r][heavy] for r in rows], later=True)
     assert contiguous is not None, "a group that is mapped has loops"
     mapped = [contiguous, *[r for r in reversed(rows) if r != contiguous]][:3]
+    repeated = mapped[:2][-1]
     lanes = vector_accesses.lanes(program, group, contiguous, machine) if vectors else 1
-    each = loads_in_flight.of_group(program, group, mapped[:2][-1], machine) if vectors and lanes == 1 else 1
-    shares = {mapped[:2][-1]: each, contiguous: lanes if each == 1 or len(mapped) > 1 else each}
-    counts = [-(-group.extents[r] // shares.get(r, 1)) for r in mapped]
+    each = loads_in_flight.of_group(program, group, repeated, machine) if vectors and lanes == 1 else 1
+    counts = [-(-group.extents[r] // ((lanes if r == contiguous else 1) * (each if r == repeated else 1))) for r in mapped]
     return Mapping(tuple(zip(mapped, items(counts, machine), strict=True)), lanes, each)
 
 
