@@ -9,7 +9,7 @@ from polytc import compiler
 from polytc.codegen.target import Executable, Target
 from polytc.machine import Machine
 from polytc.options import REQUESTS
-from polytc.program import number_inputs
+from polytc.program.inputs import numbers as number_inputs
 from polytc.program.program import Program
 from polytc.rewrite.index_checks import decides
 from polytc.rewrite.unwritten_elements import check_memory
@@ -27,7 +27,7 @@ Build: TypeAlias = Callable[[dict[str, tuple[int, ...]]], Program]
 def with_numbers(program: Program, numbers: Mapping[str, complex], build: Build,
                  load: Callable[[Program, Build], Executable]) -> Executable:
     """The code of a program in which numbers stand that its caller gives: the same code for other floats where these are data,
-    see program.number_inputs. build: the program for other shapes; load: code of a program, and of those of other shapes."""
+    see program.inputs.numbers. build: the program for other shapes; load: code of a program, and of those of other shapes."""
     made, arrays = number_inputs.as_inputs(program, numbers)
     executable = load(made, lambda shapes: number_inputs.as_inputs(build(shapes), numbers)[0])
     places = dict(enumerate(arrays.values(), start=len(program.inputs)))

@@ -388,7 +388,7 @@ class Op(Shown):
         types = {n: (given.shapes[n], given.dtypes[n]) for n in given.shapes}
         key = (*places.items(), *types.items())
         if key not in self._lying and len(self._lying) < PLACES:
-            from polytc.program.strided_inputs import read_in_place
+            from polytc.program.inputs.strides import read_in_place
 
             plain = self.target == "cpu" and self._schedule is None and not (self._checked or self._open or self.inouts)
             self._lying[key] = read_in_place(self.program(given.shapes, given.dtypes), places) if plain else None

@@ -9,7 +9,7 @@ import pytest
 
 import polytc
 from polytc import compiler, loading
-from polytc.program import number_inputs
+from polytc.program.inputs import numbers as number_inputs
 from polytc.program.program import Program
 
 X = np.random.default_rng(0).standard_normal(50).astype(np.float32)

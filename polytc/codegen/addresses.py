@@ -127,7 +127,7 @@ def _divide(op: str, a: Address, divisor: int) -> Address:
 
 def pairs(kernel: loops.Kernel) -> frozenset[str]:
     """Buffers of rows of two elements, both of which the kernel loads: they lie in memory. Of an array in strides, whose rows
-    end where its owner wants, it loads one (program.strided_inputs)."""
+    end where its owner wants, it loads one (program.inputs.strides)."""
     if not any(b.shape and b.shape[-1] == 2 for b in kernel.args):
         return frozenset()
     loads = [e for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s) for e in traverse.walk_expr(top)

@@ -96,3 +96,13 @@ def level_of(machine: Machine, size: float) -> int:
 def regions(machine: Machine, count: float) -> Estimate:
     """So many parallel regions."""
     return Estimate(threads=count * machine.costs.threads.region / machine.clock)
+
+
+def of_all_units(machine: Machine, count: float) -> Estimate:
+    """So many bytes from and to a device's memory, by all its units."""
+    return Estimate(memory=count / (machine.costs.groups.memory * machine.cores))
+
+
+def longer(a: Estimate, b: Estimate) -> Estimate:
+    """Of two things that go on beside each other."""
+    return max(a, b, key=lambda e: e.seconds)

@@ -5,7 +5,7 @@
     a[:, 20:60]    lies in    (100, 80),    element i, j at i, j + 20
     a[::2, ::-1]   lies in    (50, 2, 80),  element i, j at i, 0, 79 - j
 
-A program for such an array (program/strided_inputs.py) reads it where it is, without a copy.
+A program for such an array (program/inputs/strides.py) reads it where it is, without a copy.
 """
 
 from __future__ import annotations

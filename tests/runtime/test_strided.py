@@ -133,7 +133,7 @@ def test_nothing_behind_the_memory_is_touched(name: str) -> None:
 def test_others_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other targets, arrays written in place, indices that are checked, open sizes, schedules."""
     made: list[object] = []
-    monkeypatch.setattr("polytc.program.strided_inputs.read_in_place", lambda *args: made.append(args))
+    monkeypatch.setattr("polytc.program.inputs.strides.read_in_place", lambda *args: made.append(args))
     text, a = "B[i,j] = A[i,j] + 1", BASE.T
     for options in ({"target": "interp"}, {"checked": True}, {"shapes": {"A": ("M", "N")}}, {"schedule": "program"}):
         np.testing.assert_array_equal(polytc.compile(text, **options)(a[:9]), a[:9] + 1)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
-from polytc.machine import Estimate, Machine
+from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
 from polytc.program.sizes import shortfall
 from polytc.rewrite.gpu.work_group_scans import columns, local_bytes, tile_elements, tiles
@@ -81,8 +81,8 @@ def alone(s: pr.Statement, found: Scan, machine: Machine) -> Estimate:
     launches, rows, extent = machine.costs.launches, _rows(s, found), int(found.along.extent)
     sector = machine.costs.groups.sector if columns(s, found) is None else 1
     waits = ceil(rows / (launches.items * machine.cores)) * extent * launches.step / AHEAD
-    moved = _memory(2 * sector * rows * extent * found.dtype.bytes, machine)
-    return Estimate(launches=launches.launch) + _longer(Estimate(arithmetic=waits), moved)
+    moved = estimates.of_all_units(machine, 2 * sector * rows * extent * found.dtype.bytes)
+    return Estimate(launches=launches.launch) + estimates.longer(Estimate(arithmetic=waits), moved)
 
 
 def _rows(s: pr.Statement, found: Scan) -> int:
@@ -112,15 +112,15 @@ class _Grid:
         launches = self.machine.costs.launches
         turns = ceil(self.groups * parts / self.under_way) * tiles(extent, self.whole)
         waits = turns * Estimate(arithmetic=launches.step, barriers=MEETINGS * launches.barrier)
-        moved = _memory(2 * self.rows * parts * extent * self.bytes, self.machine)
-        return Estimate(launches=launches.launch) + _longer(waits, moved)
+        moved = estimates.of_all_units(self.machine, 2 * self.rows * parts * extent * self.bytes)
+        return Estimate(launches=launches.launch) + estimates.longer(waits, moved)
 
     def by_blocks(self, extent: int, elements: int) -> Estimate:
         """The sums of blocks, the scan of these, and the scan of each block."""
         launches, blocks = self.machine.costs.launches, tiles(extent, elements)
         turns = ceil(self.groups * blocks / self.under_way)
         waits = turns * Estimate(arithmetic=elements // self.whole * launches.step, barriers=2 * launches.barrier)
-        sums = _longer(waits, _memory(self.rows * extent * self.bytes, self.machine))
+        sums = estimates.longer(waits, estimates.of_all_units(self.machine, self.rows * extent * self.bytes))
         return Estimate(launches=launches.launch) + sums + self.by_rows(blocks) + self.by_rows(elements, blocks)
 
 
@@ -128,12 +128,3 @@ def _grid(s: pr.Statement, found: Scan, items: tuple[int, int], across: pr.Range
     rows = _rows(s, found)
     groups = rows if across is None else rows // int(across.extent) * ceil(int(across.extent) / items[0])
     return _Grid(rows, groups, items, tile_elements(items, across is not None), found.dtype.bytes, machine)
-
-
-def _memory(count: float, machine: Machine) -> Estimate:
-    """So many bytes, by all units."""
-    return Estimate(memory=count / (machine.costs.groups.memory * machine.cores))
-
-
-def _longer(a: Estimate, b: Estimate) -> Estimate:
-    return max(a, b, key=lambda e: e.seconds)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from math import ceil, prod
 
-from polytc.machine import Estimate, Machine
+from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
 from polytc.program.linear import normalise
 from polytc.program.names import Names
@@ -213,7 +213,7 @@ def _seconds(program: pr.Program, states: _States, machine: Machine) -> tuple[fl
     older = len(states.names) - 2
 
     def moved(elements: int) -> float:
-        return 2 * elements * current.dtype.bytes / (machine.costs.groups.memory * machine.cores)
+        return estimates.of_all_units(machine, 2 * elements * current.dtype.bytes).seconds
     phase = min(costs.launch, costs.barrier + costs.group_step * ceil(part / MAX_WORK_GROUP))
     inside = states.loop.extent * (older + 1) * (phase + moved(part))
     parts = 2 * older + (states.loop.extent % len(states.names) > 0)

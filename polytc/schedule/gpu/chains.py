@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from polytc.machine import Estimate, Machine
+from polytc.machine import Estimate, Machine, estimates
 from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
@@ -97,7 +97,7 @@ def _chain(scop: Scop, deps: Dependences, machine: Machine) -> _Chain | None:
         return None
     moved = _moved(program, machine, statements, local)
     launch = Estimate(launches=machine.costs.launches.launch)
-    together = launch + max(found.time, Estimate(memory=moved), key=lambda t: t.seconds)
+    together = launch + estimates.longer(found.time, moved)
     return _Chain(found.nest, prod(found.items), together, sum((_launch(program, machine, g) for g in groups), Estimate()))
 
 
@@ -118,13 +118,13 @@ def _launch(program: pr.Program, machine: Machine, group: Group) -> Estimate:
     busy = min(prod(group.extents), costs.items * machine.cores)
     waits = costs.step * sum(ceil(s.points / busy) for s in group.statements)
     moved = _moved(program, machine, group.statements, frozenset())
-    return Estimate(launches=costs.launch) + max(Estimate(arithmetic=waits), Estimate(memory=moved), key=lambda t: t.seconds)
+    return Estimate(launches=costs.launch) + estimates.longer(Estimate(arithmetic=waits), moved)
 
 
-def _moved(program: pr.Program, machine: Machine, statements: tuple[pr.Statement, ...], local: frozenset[str]) -> float:
-    """Seconds of what statements move from and to memory, each tensor once a statement."""
+def _moved(program: pr.Program, machine: Machine, statements: tuple[pr.Statement, ...], local: frozenset[str]) -> Estimate:
+    """What statements move from and to memory, each tensor once a statement."""
     found = 0
     for s in statements:
         touched = {s.target, *(r.tensor for r in pr.reads(s))} - local
         found += sum(min(t.size, s.points) * t.dtype.bytes for t in map(program.tensor, touched))
-    return found / (machine.costs.groups.memory * machine.cores)
+    return estimates.of_all_units(machine, found)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 
-from polytc.machine import Machine
+from polytc.machine import Machine, estimates
 from polytc.machine.device_costs import Groups
 from polytc.program import program as pr
 from polytc.program.affine import interval
@@ -238,4 +238,4 @@ def separate(program: pr.Program, chain: Chain, machine: Machine) -> float:
     scores = x.batch * x.rows * x.keys * x.bytes * x.seen
     moved = 4 * scores + sum(n * b for n, b in zip((x.rows * x.features, x.keys * x.features, x.keys * x.columns), x.operands,
                                                     strict=True)) * x.batch
-    return total + moved / (machine.costs.groups.memory * machine.cores)
+    return total + estimates.of_all_units(machine, moved).seconds
