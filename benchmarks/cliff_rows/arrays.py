@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from cliff_rows import Row, floats, rng
 def rows(threads: int) -> Iterator[Row]:
     """All of them."""
     yield from _views(threads)
+    yield from _ends(threads)
     yield from _picks(threads)
 
 
@@ -50,6 +52,24 @@ def _behind_a_gap(threads: int) -> Row:
     behind[...] = inside
     return Row("rows shifted behind a gap in memory", lambda: shifted(behind), {"no gap": lambda: shifted(inside)}, 1.1,
                exact=True)
+
+
+def _ends(threads: int) -> Iterator[Row]:
+    """Reads far beside an array, behind a guard or in a branch, where there may be no memory at all."""
+    x, y = floats(4_000_000), floats(2_000_000, seed=1)
+    moved = np.zeros(6_000_000, np.float32)
+    shift = polytc.compile("D[i] = (x[i-2000000] else 0) where i in 0:6000000", threads=threads)
+    yield Row("shift by 2e6 into zeros", lambda: shift(x, out=moved), {
+        "numpy": lambda: np.concatenate([np.zeros(2_000_000, np.float32), x], out=np.empty_like(moved))}, 1.2, exact=True)
+    joined = np.empty_like(moved)
+    for name, text in (("a guard", "D[i] = (x[i] else (y[i-4000000] else 0)) where i in 0:6000000"),
+                       ("a choice", "D[i] = i < 4000000 ? x[i] : y[i-4000000]")):
+        both = polytc.compile(text, threads=threads)
+        yield Row(f"x behind y by {name}", functools.partial(both, x, y, out=joined), {
+            "numpy": lambda: np.concatenate([x, y], out=np.empty_like(joined))}, 1.2, exact=True)
+    ahead = polytc.compile("D[i] = i > 0 ? x[i] - x[i-1] : x[i]", threads=threads)
+    yield Row("differences with a first one", lambda: ahead(x), {"numpy": lambda: np.diff(x, prepend=np.float32(0))}, 1.0,
+              exact=True)
 
 
 def _picks(threads: int) -> Iterator[Row]:

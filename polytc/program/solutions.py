@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from itertools import product
 from typing import TypeAlias
 
@@ -26,6 +28,17 @@ def solve(a: QuasiAffine, low: int | None, high: int | None, index: str, box: Bo
     if found is None or (every and len(found) > 1):
         return None
     return (found[0][0], found[-1][1]) if found else _NOTHING
+
+
+def solve_behind(a: QuasiAffine, low: int, high: int, index: str, box: Box, conditions: Iterable[pr.Expr]
+                 ) -> list[Interval] | None:
+    """The values of `index` for which low <= a <= high, whatever the other indices are, or a condition on `index` alone fails:
+    intervals in order. None where they cannot be told, or no condition is on `index` alone."""
+    known = [x for c in conditions if index in pr.index_names(c) and (x := holding(c, index)) is not None]
+    inside = _allowed(a, (low, high), index, box, True)
+    if inside is None or not known:
+        return None
+    return _either(_complement(reduce(intersection, known)), inside)
 
 
 def _allowed(a: QuasiAffine, ends: Interval, index: str, box: Box, every: bool) -> list[Interval] | None:
@@ -74,29 +87,29 @@ def _allowed_maximum(atom: Maximum, ends: Interval, index: str, box: Box, every:
     small_a, small_b, large_a, large_b = parts
     if small_a is None or small_b is None or large_a is None or large_b is None:
         return None
-    return _both(_both(small_a, small_b), _either(large_a, large_b))
+    return intersection(intersection(small_a, small_b), _either(large_a, large_b))
 
 
 def _allowed_choice(atom: Choice, ends: Interval, index: str, box: Box, every: bool) -> list[Interval] | None:
     """(condition and a) or (not condition and b), of a condition that names no other index."""
     a, b = _allowed(atom.a, ends, index, box, every), _allowed(atom.b, ends, index, box, every)
-    holds = _holding(atom.condition, index)
+    holds = holding(atom.condition, index)
     if a is None or b is None or (holds is None and every):
         return None
-    return _either(a, b) if holds is None else _either(_both(holds, a), _both(_complement(holds), b))
+    return _either(a, b) if holds is None else _either(intersection(holds, a), intersection(_complement(holds), b))
 
 
-def _holding(condition: pr.Expr, index: str) -> list[Interval] | None:
+def holding(condition: pr.Expr, index: str) -> list[Interval] | None:
     """The values of `index` for which a condition on it alone holds; None where it is on others, or cannot be inverted."""
     match condition:
         case pr.Const():
             return [(None, None)] if condition.value else []
         case pr.Unary():
-            a = _holding(condition.a, index)
+            a = holding(condition.a, index)
             return None if a is None else _complement(a)
         case pr.Binary(op="&&" | "||"):
-            a, b = _holding(condition.a, index), _holding(condition.b, index)
-            return None if a is None or b is None else (_both if condition.op == "&&" else _either)(a, b)
+            a, b = holding(condition.a, index), holding(condition.b, index)
+            return None if a is None or b is None else (intersection if condition.op == "&&" else _either)(a, b)
     assert isinstance(condition, pr.Binary)
     left, right = affine(condition.a), affine(condition.b)
     assert left is not None
@@ -114,7 +127,7 @@ def _below(a: int | None, b: int | None) -> bool:
     return a is not None and b is not None and a > b
 
 
-def _both(a: list[Interval], b: list[Interval]) -> list[Interval]:
+def intersection(a: list[Interval], b: list[Interval]) -> list[Interval]:
     """The intersection."""
     found = []
     for (p, q), (r, s) in product(a, b):
@@ -129,10 +142,10 @@ def _complement(a: list[Interval]) -> list[Interval]:
     found: list[Interval] = [(None, None)]
     for low, high in a:
         outside: list[Interval] = [] if low is None else [(None, low - 1)]
-        found = _both(found, outside + ([] if high is None else [(high + 1, None)]))
+        found = intersection(found, outside + ([] if high is None else [(high + 1, None)]))
     return found
 
 
 def _either(a: list[Interval], b: list[Interval]) -> list[Interval]:
     """The union, neighbours made one."""
-    return _complement(_both(_complement(a), _complement(b)))
+    return _complement(intersection(_complement(a), _complement(b)))

@@ -97,7 +97,26 @@ def guarded(state: State, t: Tensor, subscripts: list[str], space: Space) -> str
     """A read that may leave its tensor, with a number or another read in its place."""
     others = [x for x in state.readable(t.kind) if x.name != t.name and "u64" not in (x.dtype, t.dtype)]
     other = read(state, state.c.of(others), space) if others and state.c.likely(20) else default(state, t.kind)
-    return f"({t.name}[{','.join(subscripts)}] else {other})"
+    text = f"{t.name}[{','.join(subscripts)}]"
+    if other != "identity" and not any("[" in e for e in subscripts) and state.c.likely(25):
+        return branch(state, t, subscripts, text, other)
+    return f"({text} else {other})"
+
+
+def branch(state: State, t: Tensor, subscripts: list[str], read: str, other: str) -> str:
+    """A choice that reads a tensor where its condition says that this is in bounds."""
+    tests = [f"{e} {op} {end}" for e, (low, high) in zip(subscripts, t.box, strict=True)
+             for op, end in ((">=", low), ("<", high)) if any(c.isalpha() for c in e)]
+    if not tests:
+        return f"({read} else {other})"
+    match state.c.of(["?", "!", "||"]):
+        case "?":
+            return f"({' && '.join(tests)} ? {read} : {other})"
+        case "!":
+            return f"(!({' && '.join(tests)}) ? {other} : {read})"
+        case _:
+            turned = [x.replace(">=", "<") if ">=" in x else x.replace("<", ">=") for x in tests]
+            return f"({' || '.join(turned)} ? {other} : {read})"
 
 
 def gather(state: State, space: Space, low: int, high: int) -> str:

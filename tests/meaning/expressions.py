@@ -35,6 +35,10 @@ _PYTHON: dict[str, Callable[..., Any]] = {
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
+Path = tuple[tuple[sx.Expr, bool], ...]
+"""Conditions and what they are where something happens."""
+
+
 @dataclass
 class Stored:
     """A tensor. lower: its first coordinates; data: in the type in which it is updated, halves unrounded; error, slack: as in
@@ -71,6 +75,17 @@ def whole(e: sx.ChainedComparison) -> sx.Expr:
     return functools.reduce(lambda a, b: sx.Binary("&&", a, b, e.span), chained(e))
 
 
+def told(e: sx.Expr, wanted: bool) -> Path:
+    """The parts of a condition that are known where it is true, or false."""
+    if isinstance(e, sx.ChainedComparison):
+        return told(whole(e), wanted)
+    if isinstance(e, sx.Unary) and e.op == "!":
+        return told(e.a, not wanted)
+    if isinstance(e, sx.Binary) and e.op == ("&&" if wanted else "||"):
+        return told(e.a, wanted) + told(e.b, wanted)
+    return ((e, wanted),)
+
+
 class Expressions:
     """The expressions of one statement. numbers: sizes and scalars; lets: what `where` defines; tensors: all that may be read;
     shapes: of the inputs, for `A.shape[0]`; at: index -> its values, one a point. floats: the type of weak floats. skips: for
@@ -83,6 +98,36 @@ class Expressions:
         self.precise, self.probing = precise, probing
         self.floats = "f64"
         self.skips: list[np.ndarray] = []
+        self.live: np.ndarray = np.asarray(True)
+        """The points at which what is computed matters: those of the branches around."""
+
+    def behind(self, e: sx.Expr, condition: sx.Expr, wanted: bool) -> Value:
+        """The value of what stands behind a condition: of its parts those count that are of quasi-affine forms."""
+        before = self.live
+        for c, its in told(condition, wanted) if not self.probing else ():
+            if not reads(c, self.tensors) and not self.bent(c):
+                self.live = self.live & (np.asarray(self.value(c).data, bool) == its)
+        try:
+            return self.value(e)
+        finally:
+            self.live = before
+
+    def bent(self, e: sx.Expr) -> bool:
+        """Is a condition none of quasi-affine forms?"""
+        def indexed(x: sx.Expr) -> bool:
+            return any(isinstance(n, sx.Name) and n.id not in self.numbers and n.id not in CONSTANTS for n in walk(x))
+        for n in walk(e):
+            if isinstance(n, sx.Name) and n.id in self.lets and self.bent(self.lets[n.id]):
+                return True
+            if isinstance(n, sx.Binary) and (
+                    n.op == "*" and indexed(n.a) and indexed(n.b) or n.op in ("//", "%") and indexed(n.b)
+                    or n.op in ("/", "&", "|", "^", "<<", ">>") and indexed(n)):
+                return True
+            if isinstance(n, sx.Call) and n.fn not in ("min", "max", "abs", "clamp", "sign"):
+                return True
+            if isinstance(n, sx.Number) and isinstance(n.value, float):
+                return True
+        return False
 
     def value(self, e: sx.Expr) -> Value:
         match e:
@@ -151,7 +196,8 @@ class Expressions:
         return self.adapted(a, x, to), self.adapted(b, y, to)
 
     def binary(self, e: sx.Binary) -> Value:
-        x, y = self.value(e.a), self.value(e.b)
+        x = self.value(e.a)
+        y = self.behind(e.b, e.a, e.op == "&&") if e.op in ("&&", "||") else self.value(e.b)
         if x.number is not None and y.number is not None and (x.weak and y.weak or x.type == y.type == "bool"):
             try:
                 return values.constant(_PYTHON[e.op](x.number, y.number))
@@ -213,7 +259,7 @@ class Expressions:
         c = self.value(e.condition)
         if isinstance(c.number, bool):
             return self.value(e.a if c.number else e.b)
-        x, y = self.value(e.a), self.value(e.b)
+        x, y = self.behind(e.a, e.condition, True), self.behind(e.b, e.condition, False)
         to, weak = types.common(x.kind, y.kind)
         if weak and types.is_float(to):
             to = types.as_precise(to, self.floats)
@@ -287,7 +333,7 @@ class Expressions:
             raise Refused(f"`{tensor}` is not known with {len(subscripts)} dimensions")
         places, unsure, gather = self.places(subscripts)
         if not gather and not self.probing and not all(
-                ((p >= lo) & (p < lo + n)).all() for p, lo, n in zip(places, t.lower, t.data.shape)):
+                (~self.live | (p >= lo) & (p < lo + n)).all() for p, lo, n in zip(places, t.lower, t.data.shape)):
             raise Refused(f"`{tensor}` is read out of bounds")
         return self.at_places(t, places, unsure)
 

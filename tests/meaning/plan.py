@@ -154,19 +154,21 @@ class Plan:
 
     def solve(self, hulls: Mapping[str, Hull], target: Hull | None, make: Callable[[Points], Expressions]) -> None:
         """Finds the box. hulls: of the tensors that are read, as far as they are known; make: see Solver."""
-        free: list[tuple[sx.Expr, tuple[int, int]]] = []
-        guarded: list[tuple[sx.Expr, tuple[int, int]]] = []
+        free: list[ranges.Read] = []
+        guarded: list[ranges.Read] = []
         said = [*self.s.subscripts, *self.values, *self.lets.values()] + [
             e for c in self.s.clauses if not isinstance(c, sx.LetClause)
             for e in ((c.lower, c.upper) if isinstance(c, sx.RangeClause) else (c.value,))]
         for e in said:
             behind = [n.access for n in walk(e) if isinstance(n, sx.Guarded)]
-            for n in walk(e):
+            for n, path in ranges.paths(e):
                 if isinstance(n, sx.Access) and n.tensor in hulls:
                     pairs = zip(n.subscripts, hulls[n.tensor], strict=True)
-                    (guarded if any(n is g for g in behind) else free).extend((p, b) for p, b in pairs if not self.reads(p))
+                    own = tuple((c, wanted) for c, wanted in path if not self.asked(c))
+                    (guarded if any(n is g for g in behind) else free).extend(
+                        (p, b, own) for p, b in pairs if not self.reads(p))
         left = [] if target is None else [
-            (p, b) for p, b in zip(self.s.subscripts, target, strict=True) if not self.reads(p)]
+            (p, b, ()) for p, b in zip(self.s.subscripts, target, strict=True) if not self.reads(p)]
         self.box = ranges.Solver(self.indices, self.names, self.where, free, guarded, left, make).run()
         self._base = None
 

@@ -1,7 +1,8 @@
 """Which values an index takes: the largest interval for which every unguarded read is in bounds, found by trying all values.
 
 Rounds, as docs/language.md says them: stated ranges first; then reads whose other indices are known, for all values of these;
-then comparisons; then the target as declared or written before; then guarded reads that have the bare index as a subscript.
+then comparisons; then the target as declared or written before; then guarded reads, and those in branches, that have the bare
+index as a subscript. A read in a branch asks for nothing where conditions on the index leave the branch out.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from polytc.lang.parsing import syntax as sx
-from tests.meaning.expressions import Expressions, Refused, chained, walk
+from tests.meaning.expressions import Expressions, Path, Refused, chained, told, walk
 
 Box = dict[str, tuple[int, int]]
 """index -> its smallest and largest value."""
 Hull = tuple[tuple[int, int], ...]
+
+Read = tuple[sx.Expr, tuple[int, int], Path]
+"""A subscript, the bounds of its tensor in that dimension, and where the read happens."""
 
 _MANY = 80
 """Values of another index that are tried: at both ends."""
@@ -34,21 +38,23 @@ class Clauses:
 
 class Solver:
     """indices: of the statement, in their order; names: the indices in an expression, lets written out; values: makes an
-    Expressions of index values. reads, guards, left: (subscript, its tensor's bounds in that dimension)."""
+    Expressions of index values."""
 
     def __init__(self, indices: Sequence[str], names: Callable[[sx.Expr], set[str]], clauses: Clauses,
-                 reads: list[tuple[sx.Expr, tuple[int, int]]], guards: list[tuple[sx.Expr, tuple[int, int]]],
-                 left: list[tuple[sx.Expr, tuple[int, int]]],
+                 reads: list[Read], guards: list[Read], left: list[Read],
                  values: Callable[[Mapping[str, np.ndarray]], Expressions]) -> None:
         self.indices, self.names, self.clauses, self.values = indices, names, clauses, values
         self.reads, self.left = reads, left
-        self.guards = [(e, b) for e, b in guards if isinstance(e, sx.Name)]
+        self.guards = [(e, b, ()) for e, b, path in (*guards, *(r for r in reads if r[2])) if isinstance(e, sx.Name)]
+        self.half: dict[str, tuple[int | None, int | None]] = {}
+        """What reads in branches say of an index, which they leave open on one side."""
         self.stated = {c.index for c in clauses.ranges}
         self.box: Box = {}
         self.none: set[str] = set()
         """Indices that have no values, rightly."""
-        ends = [abs(x) for _, b in (*reads, *guards, *left) for x in b]
-        numbers = [abs(n.value) for e in (*(e for e, _ in (*reads, *left)), *clauses.conditions) for n in walk(e)
+        ends = [abs(x) for _, b, _ in (*reads, *guards, *left) for x in b]
+        said = [x for e, _, path in (*reads, *left) for x in (e, *(c for c, _ in path))]
+        numbers = [abs(n.value) for e in (*said, *clauses.conditions) for n in walk(e)
                    if isinstance(n, sx.Number) and isinstance(n.value, int)]
         self.far = 4 * max([*ends, *numbers, 16])
 
@@ -103,18 +109,18 @@ class Solver:
     def down(self, c: sx.RangeClause) -> bool:
         return c.step is not None and int(self.values({}).value(c.step).data) < 0
 
-    def by_reads(self, reads: list[tuple[sx.Expr, tuple[int, int]]]) -> bool:
+    def by_reads(self, reads: list[Read]) -> bool:
         found: Box = {}
-        ends: dict[str, tuple[list[int], list[int]]] = {}
         plain: dict[str, bool] = {}
         for index in (i for i in self.indices if i not in self.box and i not in self.stated):
-            for e, (low, high) in reads:
+            used: list[tuple[Read, tuple[int | None, int | None]]] = []
+            for e, (low, high), path in reads:
                 names = self.names(e)
                 if index not in names or any(n != index and (n not in self.box or n in self.none) for n in names):
                     continue
                 if low > high and any(isinstance(n, sx.Binary) and n.op == "%" for n in walk(e)):
                     continue                                          # a remainder bounds nothing, not even to nothing
-                if low > high:
+                if low > high and not self.asked(index, path):
                     found[index] = (0, -1)
                     self.none.add(index)
                     continue
@@ -122,13 +128,44 @@ class Solver:
                 if inside == (None, None):
                     continue                                          # it says nothing of the index
                 plain[index] = plain.get(index, True) and names == {index}
-                lows, highs = ends.setdefault(index, ([], []))
-                lows += [] if inside[0] is None else [inside[0]]
-                highs += [] if inside[1] is None else [inside[1]]
-        found |= {i: (max(lows), min(highs)) for i, (lows, highs) in ends.items() if lows and highs and i not in found}
+                used.append(((e, (low, high), path), inside))
+            low_, high_ = self.together(index, used)
+            if index not in found and low_ is not None and high_ is not None and used:
+                found[index] = low_, high_
+            elif any(path for (_, _, path), _ in used):
+                self.half[index] = low_, high_
         self.none |= {i for i, (low, high) in found.items() if high == low - 1 and plain.get(i)}
         self.box |= found
         return bool(found)
+
+    def asked(self, index: str, path: Path) -> Path:
+        """The conditions of a path that are on the index alone; those with remainders tell nothing."""
+        return tuple((c, wanted) for c, wanted in path if self.names(c) == {index} and not any(
+            isinstance(n, sx.Binary) and n.op == "%" for n in walk(c)))
+
+    def together(self, index: str, used: list[tuple[Read, tuple[int | None, int | None]]]) -> tuple[int | None, int | None]:
+        """What reads leave an index, each of which asks for nothing where its path is not taken. Below 0, or below what they
+        leave if each is always asked, it does not go unless `where` compares it."""
+        known = [self.half.get(index, (None, None)), *(inside for _, inside in used)]
+        low = max((a for a, _ in known if a is not None), default=None)
+        high = min((b for _, b in known if b is not None), default=None)
+        if not any(self.asked(index, path) for (_, _, path), _ in used):
+            return low, high
+        axis = np.arange(-self.far, self.far + 1)
+        good = np.ones(len(axis), bool)
+        for (_, _, path), (first, last) in used:
+            inside = (axis >= (-self.far if first is None else first)) & (axis <= (self.far if last is None else last))
+            taken = np.ones(len(axis), bool)
+            for c, wanted in self.asked(index, path):
+                taken &= np.asarray(self.values({index: axis}).value(c).data, bool) == wanted
+            good &= inside | ~taken
+        if not good.any():
+            return low, high
+        start, end = int(np.argmax(good)), len(good) - 1 - int(np.argmax(good[::-1]))
+        begin, stop = None if start == 0 else int(axis[start]), None if end == len(good) - 1 else int(axis[end])
+        if low is not None and not any(index in self.names(e) for e in self.clauses.conditions):
+            begin = min(0, low) if begin is None else max(begin, min(0, low))
+        return begin, stop
 
     def tried(self, e: sx.Expr, index: str) -> tuple[np.ndarray, np.ndarray]:
         """Values of an index, and those of the expression, one row each."""
@@ -158,7 +195,8 @@ class Solver:
 
     def by_conditions(self) -> bool:
         for index in (i for i in self.indices if i not in self.box and i not in self.stated):
-            lows, highs = [], []
+            first, last = self.half.get(index, (None, None))
+            lows, highs = [] if first is None else [first], [] if last is None else [last]
             for e in self.clauses.conditions:
                 names = self.names(e)
                 if not isinstance(e, sx.Binary) or index not in names or any(
@@ -174,6 +212,19 @@ class Solver:
                 self.box[index] = (max(lows), min(highs))
                 return True
         return False
+
+
+def paths(e: sx.Expr, path: Path = ()) -> Iterator[tuple[sx.Expr, Path]]:
+    """An expression and all below it, each with the conditions of the choices around it."""
+    yield e, path
+    if isinstance(e, sx.Ternary):
+        parts = [(e.condition, path), (e.a, path + told(e.condition, True)), (e.b, path + told(e.condition, False))]
+    elif isinstance(e, sx.Binary) and e.op in ("&&", "||"):
+        parts = [(e.a, path), (e.b, path + told(e.a, e.op == "&&"))]
+    else:
+        parts = [(x, path) for x in sx.operands(e)]
+    for x, its in parts:
+        yield from paths(x, its)
 
 
 def conjuncts(e: sx.Expr) -> Iterator[sx.Expr]:

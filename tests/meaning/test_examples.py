@@ -167,6 +167,9 @@ BY_HAND: dict[str, Callable[..., Any]] = {
     "C[i,j] += conj(A[i,k])": lambda a, b: a.conj() @ b,
     "Y[b,k] += x[b,n] * exp(-2j*pi": np.fft.fft,
     "def mandelbrot": _mandelbrot,
+    "D[i] = i > 0 ? x[i] - x[i-1]": lambda x: (
+        np.concatenate([x[1:2] - x[:1], np.diff(x)]), np.concatenate([np.zeros(2), x]), np.cumsum(x)),
+    "J[i] = i < 9 ? x[i] : y[i-9]": lambda x, y: np.concatenate([x, y]),
 }
 """The first words of an example -> what it gives."""
 

@@ -22,8 +22,8 @@ from polytc.lang.typing.agreement import follows
 from polytc.lang.typing.lowered import Lowered
 from polytc.lang.typing.ranges import NARROWS_NOTHING, Constraint, Hull, constraints
 from polytc.program import program as pr
-from polytc.program.affine import QuasiAffine, Quotient, Remainder, affine, at, exact, indices, interval, values
-from polytc.program.domain import Domain
+from polytc.program.affine import QuasiAffine, Quotient, Remainder, add, affine, at, exact, indices, interval, values
+from polytc.program.domain import Domain, as_bounds, tighten
 
 errors.register(E203="access out of bounds", E204="cannot be proved", E210="one element written twice",
                 E211="instances of one statement depend on each other", E213="element read that nothing wrote",
@@ -77,12 +77,10 @@ def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, objec
         return True
     good = _check_gathers(s, hulls, report)
     for c in constraints(s.lowered, hulls):
-        low, high = interval(c.form, s.domain.box)
-        if c.low <= low and high <= c.high:
-            continue
-        point = _violation(c, s.domain)
+        point = violation(c, s.domain)
         if point == {}:
             continue
+        low, high = interval(c.form, s.domain.box)
         good = False
         read = f"dimension {c.axis} of `{c.tensor}`"
         if point is None:
@@ -121,19 +119,45 @@ def _check_gathers(s: Placed, hulls: Mapping[str, Hull], report: Report) -> bool
     return good
 
 
-def _violation(c: Constraint, domain: Domain) -> dict[str, int] | None:
+def violation(c: Constraint, domain: Domain) -> dict[str, int] | None:
     """A point that breaks the constraint; {} if there is none; None if there are too many points to look at."""
+    if c.path:
+        domain = tighten(Domain(domain.box, (*domain.conditions, *c.path)))
+        if domain.empty:
+            return {}
+    low, high = interval(c.form, domain.box)
+    if c.low <= low and high <= c.high:
+        return {}
     own = indices(c.form)
     if exact(c.form) and not domain.connected(own)[1]:
-        up = interval(c.form, domain.box)[1] > c.high
+        up = high > c.high
         signs = {str(atom): factor for atom, factor in c.form.terms}
         return {i: domain.box[i][(signs[i] > 0) == up] for i in domain.box if i in own} or {"": 0}
+    if any(_implied(c, condition, domain.box) for condition in c.path):
+        return {}
     points = domain.points(own)
     if points is None:
         return None
     reached = values(c.form, points.__getitem__)
     wrong = np.nonzero((reached < c.low) | (reached > c.high))[0]
     return {i: int(a[wrong[0]]) for i, a in points.items()} if len(wrong) else {}
+
+
+def _implied(c: Constraint, condition: pr.Expr, box: pr.Box) -> bool:
+    """Is a constraint kept where a comparison holds, as 0 <= i - j - 1 is where j < i? (False may mean: not seen.)"""
+    bounds = as_bounds(condition)
+    if bounds is None:
+        return False
+    form, least, most = bounds
+    ends = interval(c.form, box)
+    for sign in (1, -1):
+        rest = interval(add(c.form, form, -sign), box)
+        below, above = (least, most) if sign > 0 else (most, least)
+        low = ends[0] if below is None else max(ends[0], rest[0] + sign * below)
+        high = ends[1] if above is None else min(ends[1], rest[1] + sign * above)
+        if c.low <= low and high <= c.high:
+            return True
+    return False
 
 
 # ---- writes

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from polytc.lang.report import Report
 from polytc.lang.soundness import check, resets
 from polytc.lang.soundness.coverage import Image, bounding_box, image
+from polytc.lang.soundness.guards import guarded
 from polytc.lang.soundness.proof import Prover
 from polytc.lang.typing import ranges
 from polytc.lang.typing.agreement import check_own_reads
@@ -87,7 +88,7 @@ class Placing:
             return None, None
         if check_own_reads(s, hulls, found[1], self.d, report):
             return None, None
-        placed = _left_forms(s, *found, target, report)
+        placed = _left_forms(guarded(s, found[0], hulls), *found, target, report)
         if placed is None or not (s.loops or self.in_bounds(placed, hulls, report)):
             return None, None
         return placed, self.image(placed)

@@ -12,18 +12,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 
 from polytc.lang.report import Report
-from polytc.lang.typing import cures
+from polytc.lang.typing import branches, cures
 from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.lowered import Lowered
 from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
 from polytc.program.affine import Affine, QuasiAffine, add, affine, indices
-from polytc.program.solutions import solve
+from polytc.program.solutions import holding, solve
 
 
 def check_extents(statements: Sequence[Lowered | None], d: Declarations, report: Report) -> None:
     """An index that stands alone in unguarded reads of several parameters has one extent in all of them (E207), unless a range
-    is stated for it, or the parameter is read through a window of the index too, as in `A[i] + A[i+1]`."""
+    is stated for it, or the parameter is read through a window of the index too, as in `A[i] + A[i+1]`, or in a branch for
+    some values of the index."""
     for s in statements:
         if s is not None and not s.source.member:
             _check(s, d, report)
@@ -31,13 +32,15 @@ def check_extents(statements: Sequence[Lowered | None], d: Declarations, report:
 
 def _check(s: Lowered, d: Declarations, report: Report) -> None:
     stated = {b.index for b in s.bounds} | {b.index for b in s.limits}
+    behind = {(r, i) for e in _computed(s) for r, path in branches.reads(e) for c in path for i in pr.index_names(c)
+              if holding(c, i) is not None}
     reads = [r for r in _values(s) if r.tensor in d.inputs]
     windows = {(r.tensor, i) for r in reads for i in _moved(r)}
     alone: dict[str, dict[str, tuple[int, pr.Read]]] = {}
     for r in reads:
         for axis, form in enumerate(map(affine, r.subscripts)):
             index = None if form is None else form.index
-            if index is None or index in stated or (r.tensor, index) in windows:
+            if index is None or index in stated or (r.tensor, index) in windows or (r, index) in behind:
                 continue
             extent, known = d.shapes[r.tensor][axis], alone.setdefault(index, {})
             if r.tensor not in known or extent < known[r.tensor][0]:  # of two axes of one tensor the shorter one counts
@@ -110,8 +113,13 @@ def _looks_ahead(own: Sequence[pr.Read], index: str, s: Lowered) -> bool:
 
 def _values(s: Lowered) -> Iterator[pr.Read]:
     """The unguarded reads of what the instances compute."""
-    for e in (s.value.expr, *s.also):
+    for e in _computed(s):
         yield from (n for n in pr.walk(e) if isinstance(n, pr.Read) and n.default is None)
+
+
+def _computed(s: Lowered) -> tuple[pr.Expr, ...]:
+    """What the instances compute."""
+    return (s.value.expr, *s.also)
 
 
 def _moved(read: pr.Read) -> set[str]:

@@ -12,20 +12,20 @@ terms of such an index is empty, too; a read of it and others tells nothing abou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang.report import Report
-from polytc.lang.typing import cures
+from polytc.lang.typing import branches, cures
 from polytc.lang.typing.lowered import Bound, Lowered
 from polytc.program import program as pr
 from polytc.program.affine import QuasiAffine, affine, indices, interval
 from polytc.program.domain import Domain, as_bounds, condition_indices, separated, tighten
 from polytc.program.scalars import BOOL, I64
-from polytc.program.solutions import solve
+from polytc.program.solutions import Interval, intersection, solve, solve_behind
 
 errors.register(E201="range cannot be inferred", E202="empty range")
 
@@ -40,7 +40,8 @@ Hull: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Constraint:
-    """low <= form <= high must hold for every point: dimension `axis` of a read of `tensor`."""
+    """low <= form <= high must hold for every point for which all conditions of `path` do: dimension `axis` of a read of
+    `tensor`."""
 
     tensor: str
     axis: int
@@ -48,13 +49,15 @@ class Constraint:
     low: int
     high: int
     span: Span
+    path: branches.Path = ()
 
 
 def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Report) -> tuple[Domain, pr.Box] | None:
     """The domain of a statement, and the ranges of its indices before conditions narrow them. hulls: of every tensor that may
     be read; target: the declared or earlier bounds of its left side. None after a report."""
-    guards = [c for c in constraints(s, hulls, guarded=True) if c.form.index is not None]
-    solver = _Solver(s, constraints(s, hulls), _left(s, target), guards)
+    reads = constraints(s, hulls)
+    guards = [*constraints(s, hulls, guarded=True), *(replace(c, path=()) for c in reads if c.path)]
+    solver = _Solver(s, reads, _left(s, target), [c for c in guards if c.form.index is not None])
     box = solver.run()
     if solver.report_empty(report):
         return None
@@ -95,19 +98,21 @@ def constraints(s: Lowered, hulls: Mapping[str, Hull], *, guarded: bool = False)
     nothing."""
     found: list[Constraint] = []
     for e in s.expressions:
-        for read in pr.walk(e):
-            if isinstance(read, pr.Read) and (read.default is not None) == guarded and read.tensor in hulls:
-                found += _of_access(read.tensor, read.subscripts, hulls[read.tensor], s.span(read))
+        for read, path in branches.reads(e):
+            if (read.default is not None) == guarded and read.tensor in hulls:
+                found += of_access(read.tensor, read.subscripts, hulls[read.tensor], s.span(read), path)
     return found
 
 
 def _left(s: Lowered, target: Hull | None) -> list[Constraint]:
-    return [] if target is None else _of_access(s.target, s.subscripts, target, s.source.target_span)
+    return [] if target is None else of_access(s.target, s.subscripts, target, s.source.target_span)
 
 
-def _of_access(tensor: str, subscripts: tuple[pr.Expr, ...], hull: Hull, span: Span) -> list[Constraint]:
+def of_access(tensor: str, subscripts: tuple[pr.Expr, ...], hull: Hull, span: Span, path: branches.Path = ()
+              ) -> list[Constraint]:
+    """What an access to a tensor with these bounds demands."""
     forms = [affine(e) for e in subscripts]
-    return [Constraint(tensor, axis, form, *hull[axis], span) for axis, form in enumerate(forms) if form is not None]
+    return [Constraint(tensor, axis, form, *hull[axis], span, path) for axis, form in enumerate(forms) if form is not None]
 
 
 class _Solver:
@@ -121,6 +126,8 @@ class _Solver:
         self.used: dict[str, list[Constraint]] = {}
         self.vacant: set[str] = set()
         """Indices without values, which is no error."""
+        self.half: dict[str, Interval] = {}
+        """What reads in branches say of indices that they do not bound on one side."""
 
     def run(self) -> dict[str, tuple[int, int]]:
         while len(self.box) < len(self.s.indices) and (
@@ -181,20 +188,36 @@ class _Solver:
         for index in self.s.indices:
             if index in self.box or index in self.stated:
                 continue
-            lows, highs, used = list[int](), list[int](), list[Constraint]()
-            for c in constraints:
-                ends = solve(c.form, c.low, c.high, index, self.box, every=True) if self.ready(c.form, index) else None
-                if ends is None or ends == (None, None):
-                    continue
-                lows += [] if ends[0] is None else [ends[0]]
-                highs += [] if ends[1] is None else [ends[1]]
-                used.append(c)
-            if lows and highs:
-                found[index] = max(lows), min(highs)
-                self.used.setdefault(index, []).extend(used)
+            used = [(c, ends) for c in constraints if self.ready(c.form, index)
+                    and (ends := solve(c.form, c.low, c.high, index, self.box, every=True)) not in (None, (None, None))]
+            low, high = self.within(index, used)
+            if low is not None and high is not None:
+                found[index] = low, high
+                self.used.setdefault(index, []).extend(c for c, _ in used)
+            elif any(c.path for c, _ in used):
+                self.half[index] = low, high
         self.vacant |= {index for index, ends in found.items() if self.exhausted(index, *ends)}
         self.box |= found
         return bool(found)
+
+    def within(self, index: str, used: Sequence[tuple[Constraint, Interval | None]]) -> Interval:
+        """The values that constraints leave an index, each with those that it leaves where it applies everywhere. What stands
+        behind conditions on the index says nothing where they fail. Of several intervals, which leave places out for which the
+        conditions have a branch, it is all from the first to the last: the check of bounds then tells of the place."""
+        before = self.half.get(index, (None, None))
+        known = [before, *(ends for _, ends in used if ends is not None)]
+        low = max((a for a, _ in known if a is not None), default=None)
+        high = min((b for _, b in known if b is not None), default=None)
+        pieces, own = [before], [solve_behind(c.form, c.low, c.high, index, self.box, c.path) for c, _ in used]
+        for (_, ends), apart in zip(used, own, strict=True):
+            pieces = intersection(pieces, apart if apart is not None else [ends or (None, None)])
+        if all(x is None for x in own) or not pieces:
+            return low, high
+        first, last = pieces[0][0], pieces[-1][1]
+        if low is not None and not any(index in condition_indices(c) for c, _ in self.s.conditions):
+            start = min(0, low)  # a choice by an index is about places, which are counted from 0
+            first = start if first is None else max(first, start)
+        return first, last
 
     def exhausted(self, index: str, low: int, high: int) -> bool:
         """Do reads without elements, or plain reads with one element too few, leave an index no value?"""
@@ -206,8 +229,7 @@ class _Solver:
         for index in self.s.indices:
             if index in self.box or index in self.stated:
                 continue
-            low: int | None = None
-            high: int | None = None
+            low, high = self.half.get(index, (None, None))
             for condition, _ in self.s.conditions:
                 bounds = as_bounds(condition)
                 if bounds is None or not self.ready(bounds[0], index):

@@ -8,7 +8,18 @@ from dataclasses import replace
 from polytc.codegen import addresses, intervals, loops, traverse
 from polytc.program import words
 from polytc.program.scalars import BF16, F32, I32, I64
-from polytc.targets.llvm import arithmetic, dots, float_facts, float_parts, intrinsics, ir, memory, quotients, rounding
+from polytc.targets.llvm import (
+    arithmetic,
+    dots,
+    float_facts,
+    float_parts,
+    intrinsics,
+    ir,
+    memory,
+    necessary,
+    quotients,
+    rounding,
+)
 from polytc.targets.llvm.function_state import Body
 
 
@@ -198,22 +209,12 @@ def _select(body: Body, e: loops.Select) -> ir.Value:
         return memory.guarded(body.fn, cond, lambda: _arm(body, e.a, e.lanes), lambda: _arm(body, e.b, e.lanes))
     outer, there = body.mask, body.there
     inverse = body.fn.binary("xor", cond, ir.constant(True, cond.type))
-    body.there = there | _alike(e.cond)
+    body.there = there | necessary.somewhere(e.cond, body.bounds)
     a = _masked_arm(body, e.a, e.lanes, cond, outer)
-    body.there = there
+    body.there = there | necessary.elsewhere(e.cond, body.bounds)
     b = _masked_arm(body, e.b, e.lanes, inverse, outer)
-    body.mask = outer
+    body.mask, body.there = outer, there
     return body.fn.choose(cond, a, b)
-
-
-def _alike(cond: loops.Expr) -> frozenset[loops.Expr]:
-    """The conditions among those that have to hold that are the same in all lanes."""
-    match cond:
-        case loops.Broadcast() if not _has_load(cond):
-            return frozenset((cond.a,))
-        case loops.Binary("&&"):
-            return _alike(cond.a) | _alike(cond.b)
-    return frozenset()
 
 
 def _arm(body: Body, e: loops.Expr, lanes: int) -> ir.Value:

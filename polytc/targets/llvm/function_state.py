@@ -14,7 +14,7 @@ from polytc.targets.llvm import ir
 class Body:
     """flags: of float operations. values: the loop variables; numbers: those whose copies are being written. bounds: what they
     lie between. pointers: the buffers. scopes: addresses already computed, innermost block last. mask: lanes in which loads
-    are allowed, None for all; there: conditions, alike in all lanes, without which loads are allowed in none.
+    are allowed, None for all; there: conditions on scalars without which loads are allowed in no lane.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
     pairs: buffers whose rows of two elements may be read whole.
     """

@@ -46,6 +46,7 @@ def test_both_extents_a_caret_and_a_cure():
     ("av", "C[i] = a[i] + (v[i] else 0)"),  # guarded
     ("av", "C[i] = a[i] + v[i+1]"),  # a window
     ("av", "C[i] = a[i] + v[i] * v[i+1]"),
+    ("av", "C[i] = i > 1 ? a[i] : v[i]"),  # each for some values of the index
     ("m", "C[i] = m[i,i]"),  # two axes of one tensor
     ("ma", "C[i] = m[i,i] + a[i]"),
     ("avr", "S += a[p] * v[p] where p in r[i]:r[i+1], i in 0:1"),  # rows in memory
@@ -55,7 +56,8 @@ def test_what_says_itself_how_far_it_goes(inputs, text):
 
 
 @pytest.mark.parametrize(("inputs", "text"), [
-    ("av", "C[i] = a[i] + v[i]"), ("av", "C[i] = i > 1 ? a[i] : v[i]"), ("av", "C[i] = max(a[i], 2*v[i]) where i < 2"),
+    ("av", "C[i] = a[i] + v[i]"), ("av", "C[i] = i % 2 > 0 ? a[i] : v[i]"), ("av", "C[i] = a[i] > 1 ? a[i] : v[i]"),
+    ("av", "C[i] = max(a[i], 2*v[i]) where i < 2"),
     ("av", "S += a[k]*v[j] where k = j"), ("avw", "C[i] = w[i32(a[i])] + v[i]"), ("mv", "C[i] = m[i,i] + v[i]"),
     ("av", "(M, J) argmax= (a[i], v[i])"), ("av", "C[i] = (v[i] else 0) + v[i] + a[i]"),
     ("av", "for t in 0:2 { C[t,i] = a[i] + v[i] }"), ("av", "op F(a[i], v[j]) -> Z[i] { Z[i] = a[i] + v[i] }"),
