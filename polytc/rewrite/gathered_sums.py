@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.affine import Linear
 from polytc.program.linear import linear, normalise
 from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
@@ -165,14 +166,22 @@ def _vanishes(program: pr.Program, s: pr.Statement, m: _Meeting) -> bool:
 
 
 def _spans(program: pr.Program, factor: pr.Expr, outer: pr.Range) -> bool:
-    """Is a factor a read that names the index alone in a dimension of just its range, or such a one converted?"""
+    """Is a factor a read that names the index alone, forwards or backwards, in a dimension of just its range, or such a one
+    converted?"""
     while isinstance(factor, pr.Cast) or isinstance(factor, pr.Unary) and factor.op == "-":
         factor = factor.a
     if not isinstance(factor, pr.Read):
         return False
     t = program.tensor(factor.tensor)
-    return any(sub == pr.Index(outer.index) and (low, extent) == (outer.lower, outer.extent)
+    return any((low, extent) == (_first(linear(sub), outer), outer.extent)
                for sub, low, extent in zip(factor.subscripts, t.lower, t.shape, strict=True))
+
+
+def _first(form: Linear | None, outer: pr.Range) -> int | None:
+    """The smallest value of a subscript that is the index, or a number less it."""
+    if form is None or form.terms not in (((outer.index, 1),), ((outer.index, -1),)):
+        return None
+    return form.constant + outer.lower if form.terms[0][1] > 0 else form.constant - outer.upper + 1
 
 
 def _beside_reads(e: pr.Expr) -> Iterator[pr.Expr]:

@@ -1,8 +1,8 @@
 """Histograms and other scattered updates of whole numbers: the items of a group update copies of the target in local memory.
 
-    H[x[i]] += 1 -> (i64[64] H)                         with i32 x[1048576] on gpu
-    ->  x_own[i_part,item,i_step,i_lane] = x[i_lane + 1024*i_part + 4*item]
-        H_local[i_part, i64(x_own[i_part,item,i_step,i_each]), item % 16] += 1 where i_part in 0:1024, item in 0:256  # atomic
+    H[x[i]] += 1 -> (i64[64] H)                         with i32 x[524288] on gpu
+    ->  x_own[i_part,item,i_step,i_each_load,i_lane_load] = x[1024*i_each_load + i_lane_load + 2048*i_part + 4*item]
+        H_local[i_part, i64(x_own[i_part,item,i_step,i_each,i_lane]), item % 16] += 1 where i_part in 0:256, item in 0:256  # atomic
         H_parts[i_part,0,item3] = H_local[i_part,item3,item3 // 2 % 16] + ...
         H_parts2[i_part2_part,k] += i64(H_parts[i_part2_at + 64*i_part2_part, 0, k])
         H[k] += H_parts2[i_part2_part,k]

@@ -9,6 +9,9 @@ statement of its own, with plain subscripts.
     Y[i] = X[clamp(i-2,0,31)] where i in 0:32           with X[32]
     ->  Y[i] = X[0] where i in 0:2;  Y[i] = X[i-2] where i in 2:32
 
+    Y[i] = i < 20 ? A[i] : B[i-20] where i in 0:50      with A[20], B[30]
+    ->  Y[i] = (A[i] else 0.0) where i in 0:20;  Y[i] = (B[i-20] else 0.0) where i in 20:50
+
 What is inside runs in vectors, as a stencil does; a remainder or a comparison for each element would take longer than all else.
 Statements in `for` loops are split in their loops. Sums are split along the indices of their results, so that each is made as
 before. Sums that use an element many times read a copy instead, see
@@ -34,6 +37,12 @@ from polytc.schedule.facts.fusion_groups import coincident_indices
 
 INSIDE = 2
 """Of the values of an index, one in so many at least must be inside."""
+SMALL = 8
+"""A branch of a value that reads becomes a statement of its own where it has one in so many of an index's values at least; what
+fewer have is left to masks."""
+ALONG = 16
+"""Values of an index that walks the target's memory that are a statement of their own at least: shorter pieces of a row are
+written together."""
 NESTED = 4
 """Pieces inside of each other that are taken apart: `min(max(i, 0), 9)` are two."""
 
@@ -43,13 +52,19 @@ Cuts: TypeAlias = dict[str, tuple[int, int]]
 """Index -> the values from where to where all questions have one answer."""
 
 
-def split(program: pr.Program, of: Collection[str] | None = None) -> pr.Program:
-    """The program with the borders of subscripts in pieces split off. of: of the statements of these names; None: of all."""
+def split_all(program: pr.Program) -> pr.Program:
+    """The program with the borders of subscripts in pieces and of values in branches split off."""
+    return split(program, values=True)
+
+
+def split(program: pr.Program, of: Collection[str] | None = None, values: bool = False) -> pr.Program:
+    """The program with the borders of subscripts in pieces split off. of: of the statements of these names; None: of all;
+    values: values in branches, too."""
     names, statements = Names.of(program), list[pr.Statement]()
     for s in program.statements:
         start = statements.pop() if statements and _starts(statements[-1], s) else None
         try:
-            statements += _split(s, start, names, NESTED if of is None or s.name in of else 0)
+            statements += _split(s, start, names, NESTED if of is None or s.name in of else 0, values)
         except Undecided:  # a piece depends on sizes that stay open
             statements += [s] if start is None else [start, s]
     return replace(program, statements=tuple(statements))
@@ -72,33 +87,48 @@ def _indices(s: pr.Statement) -> list[str]:
     return [e.name for e in s.subscripts if isinstance(e, pr.Index)]
 
 
-def _split(s: pr.Statement, start: pr.Statement | None, names: Names, rounds: int) -> list[pr.Statement]:
+def _split(s: pr.Statement, start: pr.Statement | None, names: Names, rounds: int, values: bool) -> list[pr.Statement]:
     """The parts of a statement, each behind its part of what it starts from."""
-    s = _plain(s)
-    cuts = _cuts(s) if rounds else {}
+    s = _plain(s, values)
+    cuts = _cuts(s, values) if rounds else {}
     if not cuts:
         return [s] if start is None else [start, s]
-    return [x for part, first in _parts(s, start, list(cuts.items()), names)
-            for x in (_split(part, first, names, rounds - 1) if part is not None else [first] if first is not None else [])]
+    found = list[pr.Statement]()
+    for part, first in _parts(s, start, list(cuts.items()), names):
+        if part is not None:
+            found += _split(part, first, names, rounds - 1, values)
+        elif first is not None:
+            found.append(first)
+    return found
 
 
-def _cuts(s: pr.Statement) -> Cuts:
+def _cuts(s: pr.Statement, values: bool) -> Cuts:
     """Where a statement is cut; nowhere if it is left as it is."""
     own = coincident_indices(s)
     if s.bounds or any(r.tensor == s.target for r in pr.reads(s)):
         return {}
     cuts: Cuts = {}
     free = sorted((r for r in s.ranges[s.depth:] if r.index in own), key=lambda r: -int(r.extent))
-    for form, ends in questions(s):
+    asked = [(q, False) for q in questions(s)] + [(q, True) for q in branches(s) if values]
+    for (form, ends), both in asked:
         for r in free:
             found = solve(form, *ends, r.index, s.box, every=True) if form.coefficient(r.index) else None
             if found is None:
                 continue
             inside = _inside(cuts.get(r.index, (r.lower, r.upper)), found)
-            if inside is not None and INSIDE * int(inside[1] - inside[0]) >= int(r.extent):
+            if inside is None or INSIDE * int(inside[1] - inside[0]) < int(r.extent):
+                continue
+            if not both or _worth(s, r, inside):
                 cuts[r.index] = inside
                 break
     return {i: ends for i, ends in cuts.items() if ends != (s.by_index[i].lower, s.by_index[i].upper)}
+
+
+def _worth(s: pr.Statement, r: pr.Range, inside: tuple[int, int]) -> bool:
+    """Are the values of an index that a branch leaves to others enough for statements of their own?"""
+    parts = [n for n in (int(inside[1] - inside[0]), int(inside[0] - r.lower), int(r.upper - inside[1])) if n > 0]
+    along = bool(s.subscripts) and r.index in pr.index_names(s.subscripts[-1])
+    return SMALL * (int(r.extent) - parts[0]) >= int(r.extent) and (not along or min(parts) >= ALONG)
 
 
 def _inside(before: tuple[int, int], found: Interval) -> tuple[int, int] | None:
@@ -155,9 +185,11 @@ def _named(s: pr.Statement, kind: str, names: Names) -> pr.Statement:
 
 # ---- pieces
 
-def _plain(s: pr.Statement) -> pr.Statement:
-    """The statement with its subscripts in the pieces in which they are for all instances."""
+def _plain(s: pr.Statement, values: bool) -> pr.Statement:
+    """The statement with its subscripts, and values, in the pieces in which they are for all instances."""
     def plain(e: pr.Expr) -> pr.Expr:
+        if values and isinstance(e, pr.Select) and not e.skips:
+            return _only_piece(s, e)
         if not isinstance(e, pr.Read):
             return e
         return replace(e, subscripts=tuple(pr.map_expr(sub, lambda x: _only_piece(s, x)) for sub in e.subscripts))
@@ -259,6 +291,15 @@ def questions(s: pr.Statement) -> Iterator[Question]:
         for sub in read.subscripts:
             for e in pr.walk(sub):
                 yield from _of(s, e)
+
+
+def branches(s: pr.Statement) -> Iterator[Question]:
+    """What decides which branches are taken of choices in the value of a statement that read memory."""
+    for e in pr.walk(s.value):
+        if isinstance(e, pr.Select) and not e.skips and any(isinstance(x, pr.Read) for b in (e.a, e.b) for x in pr.walk(b)):
+            for c in pr.walk(e.cond):
+                if isinstance(c, pr.Binary) and c.op in COMPARISONS:
+                    yield from _of(s, c)
 
 
 def _of(s: pr.Statement, e: pr.Expr) -> Iterator[Question]:

@@ -49,9 +49,9 @@ def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, .
 
 def along_rows(program: pr.Program, statements: Sequence[pr.Statement], accesses: tuple[AccessStrides, ...]
                ) -> tuple[AccessStrides, ...]:
-    """The accesses of a statement, where those that take one element of each row walk as if they were contiguous, if the
-    statements, which share loops, touch all elements of these rows: by numbers, or by an index of few values that no read has.
-    Vectors then are read and stored whole, and shuffled (codegen.passes.interleaved_rows)."""
+    """The accesses of a statement, where those count as contiguous that vectors read and store whole, and shuffle: those that
+    walk backwards, and those that take one element of each row, if the statements, which share loops, touch all elements of
+    these rows, by numbers or by an index of few values that no read has (codegen.passes.interleaved_rows)."""
     rows = {pr.Const(n, I64) for n in range(ROW)}
     parts = dict[tuple[str, bool], set[pr.Expr]]()
     for s in statements:
@@ -61,8 +61,14 @@ def along_rows(program: pr.Program, statements: Sequence[pr.Statement], accesses
         for place, subscripts in (((s.target, True), s.subscripts), *(((r.tensor, False), r.subscripts) for r in read)):
             parts.setdefault(place, set()).update(rows if subscripts[-1:] and subscripts[-1] in both else subscripts[-1:])
     whole = {place for place, found in parts.items() if found == rows and program.tensor(place[0]).shape[-1] == ROW}
-    return tuple(replace(a, strides=tuple((i, 1 if stride == ROW else stride) for i, stride in a.strides))
-                 if (a.tensor, a.write) in whole else a for a in accesses)
+    return tuple(_as_contiguous(a, (-1, ROW) if (a.tensor, a.write) in whole else (-1,)) for a in accesses)
+
+
+def _as_contiguous(a: AccessStrides, steps: tuple[int, ...]) -> AccessStrides:
+    """The access with a stride of 1 for indices that walk it in one of these steps."""
+    if not any(stride in steps for _, stride in a.strides):
+        return a
+    return replace(a, strides=tuple((i, 1 if stride in steps else stride) for i, stride in a.strides))
 
 
 def _in_word(s: pr.Statement) -> tuple[pr.Read, ...]:
