@@ -2,7 +2,7 @@
 
     H[x[i]] += 1 -> (i64[64] H)                         with i32 x[524288] on gpu
     ->  x_own[i_part,item,i_step,i_each_load,i_lane_load] = x[1024*i_each_load + i_lane_load + 2048*i_part + 4*item]
-        H_local[i_part, i64(x_own[i_part,item,i_step,i_each,i_lane]), item % 16] += 1 where i_part in 0:256, item in 0:256  # atomic
+        H_local[i_part, i64(x_own[i_part,item,i_step,i_each,i_lane]), item % 16] += 1 where i_part in 0:256, item in 0:256
         H_parts[i_part,0,item3] = H_local[i_part,item3,item3 // 2 % 16] + ...
         H_parts2[i_part2_part,k] += i64(H_parts[i_part2_at + 64*i_part2_part, 0, k])
         H[k] += H_parts2[i_part2_part,k]
