@@ -5,7 +5,7 @@
     part0(a, b)             the first of the three bf16 whose sum an f32 is, of two f32; part1 and part2 the others
     dot_f32(x0, x1, x2, y0, y1, y2)     the sum of the products of the two f32 that x0, x1, x2 are the parts of with those of y
 
-No text can call them: `rewrite.cpu.dot_words` and `split_floats` write them, and each CPU target knows their names. Sums of
+No text can call them: `rewrite.dot_words` and `split_floats` write them, and each CPU target knows their names. Sums of
 integers wrap.
 
 An f32 of 24 bits is exactly the sum of three bf16 of 8, each the nearest of what the ones before it leave; of numbers below

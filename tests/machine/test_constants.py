@@ -44,7 +44,7 @@ CONSTANTS = {
     "rewrite/index_checks.py": {"ROWS": SHAPE, "BLOCK": SHAPE},
     "rewrite/unwritten_elements.py": {"LAST": EXACT},
     "rewrite/long_sums.py": dict.fromkeys(("LIMIT", "BLOCK", "NARROW", "STEP", "BRANCHES", "LEVELS"), RESULTS),
-    "rewrite/cpu/word_tensors.py": {"TOP_BITS": EXACT},
+    "rewrite/word_tensors.py": {"TOP_BITS": EXACT},
     "rewrite/tidy/constant_terms.py": {"USES": TIDY},
     "rewrite/staging.py": {"COUNTS": SEARCH},
     "rewrite/product_order.py": {"LARGEST": SEARCH, "GAIN": MARGIN},

@@ -25,7 +25,9 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.scalars import I8, I32, U8, U32, DType
 from polytc.program.words import DOTS, Dot
-from polytc.rewrite.cpu.word_tensors import (
+from polytc.rewrite.step import Decision, Option, Reasons
+from polytc.rewrite.tidy import hoist
+from polytc.rewrite.word_tensors import (
     Factor,
     Words,
     WordTensors,
@@ -37,8 +39,6 @@ from polytc.rewrite.cpu.word_tensors import (
     total,
     whole_words,
 )
-from polytc.rewrite.step import Decision, Option, Reasons
-from polytc.rewrite.tidy import hoist
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 
 
