@@ -295,8 +295,7 @@ class TiledContraction:
         inside = tile_conditions.reached(s.where, self.cuts)
         masks = self._masks() if masked else []
         cut = self._ragged_steps() if tested else []
-        factors = tuple(map(_uncast, (value.a, value.b))) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" \
-            else ()
+        factors = tile_copies.factors(value) if s.op == "+" else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(value) if isinstance(e, pr.Read)):
             there = pr.substitute(read, moved)
@@ -352,8 +351,9 @@ class TiledContraction:
         widths = tuple(high - low + 1 for low, high in box)
         ends = tuple(self._end(read, d, f) for d, f in enumerate(forms))
         order = self._layout(forms) if self.blocking.staged else range(len(forms))
-        if self.blocking.matrix:  # rows as in memory, what is one element wide before them
-            order = sorted(range(len(forms)), key=lambda d: widths[d] > 1)
+        if self.blocking.matrix:  # rows as in memory, those of words along the sum, what is one element wide before them
+            summed = {i for i, _ in self.blocking.depth} if isinstance(self.main.value, pr.Call) else set()
+            order = sorted(range(len(forms)), key=lambda d: (widths[d] > 1, bool(summed & {i for i, _ in forms[d].terms})))
         return Operand(read, self.program.tensor(read.tensor), low, widths, ends, tuple(order), self.outside.ranges)
 
     def _has_zeros(self, read: pr.Read, cut: list[str]) -> bool:
@@ -393,8 +393,3 @@ class TiledContraction:
         """The order of an operand's dimensions in local memory: those of the tile last, so that its rows are contiguous."""
         tile = {self.group.rows[r][self.at] for r in self.blocking.rows}
         return sorted(range(len(forms)), key=lambda d: bool(tile & {i for i, _ in forms[d].terms}))
-
-
-def _uncast(e: pr.Expr) -> pr.Expr:
-    """What is converted to another type of floats, or the expression itself."""
-    return e.a if isinstance(e, pr.Cast) and e.a.dtype.is_float else e
