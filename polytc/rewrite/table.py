@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytc import extensions
-from polytc.rewrite import dot_words, factors, gathered_sums, long_sums, parallel_scans, product_order, staging
+from polytc.rewrite import dot_words, factors, gathered_sums, long_sums, parallel_scans, product_order, staging, word_copies
 from polytc.rewrite.complex_numbers import statements as complex_statements
 from polytc.rewrite.cpu import (
     extremum_blocks,
@@ -151,6 +151,8 @@ STEPS: tuple[Step, ...] = (
     Step("local_tiles", "contractions are divided among work-items, operands copied to local memory",
          staging.STRAIGHT.apply, staging.STRAIGHT.decide, kinds=GPU, needs=(STRAIGHT,), open_sizes=True,
          choice=Divided, fit_together=staging.STRAIGHT.fits, options=staging.STRAIGHT.options),
+    Step("word_copies", "words are made where they are copied", unconditional(word_copies.inline), kinds=GPU,
+         needs=(STRAIGHT,)),
     Step("pad", "guarded reads become reads of padded copies", pad.for_devices, kinds=GPU, needs=(STRAIGHT,), open_sizes=True),
     Step("matrix_tiles", "words lie in memory as a matrix unit loads them", matrix_tiles.lay_out, matrix_tiles.decide,
          kinds=CPU, needs=(STRAIGHT, NOT_PRECISE),
