@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from polytc import errors
-from polytc.codegen import addresses, loops, traverse, vector_lanes
+from polytc.codegen import addresses, loops, vector_lanes
 from polytc.program.scalars import I8, I32, U8, U32
 from polytc.program.words import DOTS, WORD
 from polytc.targets.ctext.text import bare
@@ -70,10 +70,18 @@ def _word_function(head: str, unsigned: str) -> str:
 
 
 def word(write: Expressions, e: loops.Call) -> str:
-    """Bytes side by side in words: one access, if they are neighbours in memory."""
+    """Bytes side by side in words: one access, if they are neighbours in memory; of vectors of bytes each, all at once."""
     known = write.memory.words(write, e)
     if known is not None:
         return known
+    rows = all(isinstance(a, loops.Load) and a.lanes > 1 and write.memory.is_contiguous(a.indices) for a in e.args)
+    if e.lanes > 1 and rows:
+        name, c, of = _named(write, "polytc_word", e), write.c, e.args[0].dtype
+        lanes = [f"{name}({', '.join(c.vectors.lane(x, k) for x in 'abcd')})" for k in range(e.lanes)]
+        made, given = c.vector(U32, e.lanes), ", ".join(f"const {c.vector(of, e.lanes)} {x}" for x in "abcd")
+        text = f"{c.function} {made} {name}_{of}_x{e.lanes}({given})\n{{\n    return {c.vectors.made(made, lanes)};\n}}\n"
+        name = write.preamble.add(f"{name}_{of}_x{e.lanes}", text)
+        return f"{name}({', '.join(bare(write.value(a)) for a in e.args)})"
     if e.lanes > 1:
         parts = [bare(word(write, one)) for k in range(e.lanes) if isinstance(one := vector_lanes.lane(e, k), loops.Call)]
         return write.c.vectors.made(write.c.vector(U32, e.lanes), parts)
@@ -120,15 +128,3 @@ def neighbours(e: loops.Expr) -> tuple[loops.Load, int] | None:
     if not dense or any(f != replace(start, constant=start.constant + n) for n, f in enumerate(forms)):
         return None
     return first, BYTES * lanes
-
-
-def copied(e: loops.Expr) -> tuple[loops.Load, int, loops.Expr | None] | None:
-    """The same of words that are copied, or 0 where a condition does not hold, which is the third."""
-    found = neighbours(e)
-    if found is not None:
-        return *found, None
-    if isinstance(e, loops.Select):
-        zero, test, found = traverse.repeated(e.b), traverse.repeated(e.cond), neighbours(e.a)
-        if found is not None and test.lanes == 1 and isinstance(zero, loops.Const) and zero.value == 0:
-            return *found, test
-    return None

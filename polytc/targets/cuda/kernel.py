@@ -118,11 +118,15 @@ class KernelWriter(GroupWriter):
             super().store(s)
             return
         load, there = found
-        together = min(self.halves.copied_together(s.buffer, s.indices), self.halves.copied_together(load.buffer, load.indices))
+        size = max(i.lanes for i in s.indices) * s.buffer.dtype.bytes
+        together = self.halves.copied_together(s.buffer, s.indices) == size and self.halves.copies(load, size)
         condition = [write.condition(there)] if there is not None else []
         if together:
-            self.call(f"polytc_copy_{together}", self.places.address(write, s.buffer, first(s.indices)),
+            self.call(f"polytc_copy_{size}", self.places.address(write, s.buffer, first(s.indices)),
                       address_of(self.places.place(load.buffer).name, write.flat(load.buffer, first(load.indices))), *condition)
+            return
+        if load.dtype != s.buffer.dtype:
+            super().store(s)
             return
         for k in range(max(i.lanes for i in s.indices)):
             element = self.places.element(write, s.buffer, tuple(vector_lanes.lane(i, k) for i in s.indices))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from polytc.codegen import linear_forms, loops, matrix_products, ndrange, traverse
 from polytc.codegen.linear_forms import Terms
 from polytc.codegen.matrix_products import MatrixProduct
+from polytc.targets.ctext import word_dots
 
 LANE = loops.Var("lane of a warp")
 """The number of a thread in its warp."""
@@ -63,14 +64,16 @@ def of_kernel(kernel: loops.Kernel) -> Unit:
 
 def copied(value: loops.Expr) -> tuple[loops.Load, loops.Expr | None] | None:
     """What a value copies from global memory, and the condition under which it does, and is 0 otherwise; None if it is another
-    value."""
+    value. Of words of bytes that lie side by side it is the first byte of all."""
     match value:
         case loops.Load() if value.buffer.space == "global":
             return value, None
-        case loops.Select(a=loops.Load() as load, b=b, cond=cond) if load.buffer.space == "global":
+        case loops.Call() if (words := word_dots.neighbours(value)) is not None and words[0].buffer.space == "global":
+            return words[0], None
+        case loops.Select(a=a, b=b, cond=cond) if not isinstance(a, loops.Select) and (load := copied(a)) is not None:
             zero, test = traverse.repeated(b), traverse.repeated(cond)
             known = isinstance(zero, loops.Const) and zero.value == 0 and test.lanes == 1
-            return (load, test) if known else None
+            return (load[0], test) if known else None
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from polytc.codegen import intervals, loops
-from polytc.program.scalars import DType
+from polytc.program.scalars import I8, U8, DType
 from polytc.targets.ctext import places
 from polytc.targets.ctext.text import PREFIX, operand
 from polytc.targets.cuda import types
@@ -83,6 +83,10 @@ class Memory(places.Memory):
             return 0
         self.needs_alignment |= b.space == "global"
         return lanes * b.dtype.bytes
+
+    def copies(self, e: loops.Load, size: int) -> bool:
+        """Does one copy take so many bytes of neighbouring numbers, or bytes of words, that begin at what is loaded?"""
+        return self.begins_at(e, size) if e.dtype in (I8, U8) else self.copied_together(e.buffer, e.indices) == size
 
     def load_half(self, write: Expressions, e: loops.Load) -> str:
         """A half as a float, in an array of any dimensions."""
