@@ -165,7 +165,7 @@ def _reason(program: pr.Program, group: Group, machine: Machine, tiles: Blocking
 
 def _told(seconds: float) -> str:
     """`1.2 ms`."""
-    return str(Estimate(arithmetic=seconds)).split(":")[0]
+    return Estimate(arithmetic=seconds).told
 
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Cut, float | None]]:

@@ -88,8 +88,8 @@ def steps_along(program: pr.Program, s: pr.Statement, conditions: Sequence[pr.Ex
     sides = [next((i for i, other in ((x, y), (y, x)) if _uses(f, i) and not _uses(f, other)), "") for f in forms]
     if {*sides} != {x, y} or not zero:
         return ""
-    far = isinstance(s.value, pr.Call)  # tiles of words are laid out along the sum
-    found = [k for k in reduced_indices(s) if all(lies(f, k, side, far) for f, side in zip(forms, sides, strict=True))]
+    words = isinstance(s.value, pr.Call)
+    found = [k for k in reduced_indices(s) if all(lies(f, k, side, words) for f, side in zip(forms, sides, strict=True))]
     return max(found, key=lambda k: s.extents[k], default="")
 
 
@@ -137,14 +137,14 @@ def forms_of(read: pr.Read) -> list[Linear]:
     return [f for f in forms if f is not None] if None not in forms else []
 
 
-def lies(forms: Sequence[Linear], along: str, side: str, anywhere: bool = False) -> bool:
+def lies(forms: Sequence[Linear], along: str, side: str, words: bool = False) -> bool:
     """Do rows of 16 bytes of an operand's tile lie along the index of the sum, or along that of the operand's side, the other
-    one in other dimensions? What loops around the tiles add to a subscript moves the tile. anywhere: in any dimension will do,
-    as the tile's may be in another order."""
+    one in other dimensions? What loops around the tiles add to a subscript moves the tile. words: blocks of words cannot be
+    transposed, and lie along the sum."""
     inside = [[(i, c) for i, c in f.terms if i in (along, side)] for f in forms]
     moved = [terms for terms in inside if terms]
     return moved.count([(along, 1)]) == 1 and sum((along, 1) in t for t in moved) == 1 and (
-        anywhere or moved[-1] in ([(along, 1)], [(side, 1)]))
+        moved[-1] == [(along, 1)] or moved[-1] == [(side, 1)] and not words)
 
 
 def _uses(forms: Sequence[Linear], index: str) -> bool:

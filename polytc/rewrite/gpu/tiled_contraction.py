@@ -351,9 +351,8 @@ class TiledContraction:
         widths = tuple(high - low + 1 for low, high in box)
         ends = tuple(self._end(read, d, f) for d, f in enumerate(forms))
         order = self._layout(forms) if self.blocking.staged else range(len(forms))
-        if self.blocking.matrix:  # rows as in memory, those of words along the sum, what is one element wide before them
-            summed = {i for i, _ in self.blocking.depth} if isinstance(self.main.value, pr.Call) else set()
-            order = sorted(range(len(forms)), key=lambda d: (widths[d] > 1, bool(summed & {i for i, _ in forms[d].terms})))
+        if self.blocking.matrix:  # rows as in memory, what is one element wide before them
+            order = sorted(range(len(forms)), key=lambda d: widths[d] > 1)
         return Operand(read, self.program.tensor(read.tensor), low, widths, ends, tuple(order), self.outside.ranges)
 
     def _has_zeros(self, read: pr.Read, cut: list[str]) -> bool:
