@@ -31,6 +31,8 @@ _ARCHITECTURES = ("906", "908", "90a", "940", "941", "942", "950", "1011", "1012
 _OF_AMD = " \\\n    || ".join(" || ".join(f"defined(__gfx{n}__)" for n in _ARCHITECTURES[at:at + 5]) for at in (0, 5, 10))
 _OF_AMD_EITHER = "defined(__GFX11__) || defined(__GFX12__)"
 """AMD's architectures with v_dot4_i32_i8 and v_dot4_u32_u8 (LLVM's dot1-insts), and with v_dot4_i32_iu8 (dot8-insts)."""
+FEATURE = "__opencl_c_integer_dot_product_input_4x8bit_packed"
+"""What compilers of OpenCL C define from -cl-std=CL3.0 on, where there are the functions of cl_khr_integer_dot_product."""
 INSTRUCTION = 'asm("dp4a.{0}.{1} %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));'
 """NVIDIA's, in PTX."""
 

@@ -8,7 +8,7 @@ from polytc.targets.opencl import types, vectors
 
 _PACKED = {"dot_i8i8": "(uint)dot_4x8packed_ss_int", "dot_u8u8": "dot_4x8packed_uu_uint", "dot_u8i8":
            "(uint)dot_4x8packed_us_int"}
-_EXTENSION = "defined(cl_khr_integer_dot_product) || defined(__opencl_c_integer_dot_product_input_4x8bit_packed)"
+_EXTENSION = f"defined({word_dots.FEATURE})"
 _NVIDIA = "defined(__NV_CL_C_VERSION)"
 """What NVIDIA's compiler defines, which takes PTX; devices without the instruction have no dot products (driver/devices.py)."""
 DOTS = word_dots.functions("static inline", "uint", {
