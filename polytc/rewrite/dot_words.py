@@ -5,8 +5,15 @@
         B_words[x0,x1] = word(B[i64(4)*i64(x0), i64(x1)], ..., B[i64(4)*i64(x0) + i64(3), i64(x1)])
         C[i,j] += dot_u8i8(A_words[i64(i), i64(k)], B_words[i64(k), i64(j)]) where k in 0:16
 
+    C[i,j] += i32(A[i,k])*i32(B[k,j])                   with i8 A[1024,1024], i8 B[1024,1024] on gpu
+    ->  A_words[x0,x1] = word(A[i64(x0), i64(4)*i64(x1)], ...)
+        B_words[x1,x0] = word(B[i64(4)*i64(x0), i64(x1)], ...)
+        C[i,j] += dot_i8i8(A_words[i64(i), i64(k)], B_words[i64(j), i64(k)]) where k in 0:256
+
 A word holds what one lane of the instruction multiplies and adds (program.words), so that the words are a contraction of 32-bit
-numbers like any other: packing, register tiles and blocks follow as for f32. A factor may be less a number that the sum does
+numbers like any other: packing, register tiles and blocks follow as for f32, on GPUs tiles in local memory, and a matrix unit
+where words lie along the sum. Whether that is worth it is estimated there (rewrite.word_estimates), and words need no kernel of
+their own (rewrite.word_copies). A factor may be less a number that the sum does
 not depend on, as the zero points of quantised tensors are; and where the instruction wants the other signedness, 128 is added
 to a factor (its top bit flipped) and is such a number, too:
 

@@ -1,12 +1,11 @@
 """Words are made where they are copied, of the bytes in memory, so that no kernel makes a tensor of them before.
 
-    A_words[x0,x1] = word(A[x0, 4*x1], ..., A[x0, 4*x1 + 3])
-    A_words_tile[i_group,j_group,k_step, ...] = A_words[16*i_group + ..., 16*k_step + ...]
-    ->  A_words_tile[i_group,j_group,k_step, ...] = word(A[16*i_group + ..., 64*k_step + ...], ..., A[..., 64*k_step + ... + 3])
+    C[i] += i32(A[i,k])*i32(B[k])                       with i8 A[4096,4096], i8 B[4096] on gpu
+    ->  C[i] += dot_i8i8(word(A[i64(i), i64(4)*i64(k)], ...), word(B[i64(4)*i64(k)], ...)) where k in 0:1024
 
 Words whose bytes lie side by side in memory, at a multiple of four, are one access, wherever they are read. Others are put
-together by the items that copy them to local memory or registers; not for a matrix unit (rewrite.gpu.matrix_tiles), whose
-copies pass no registers. What follows from constants stays as it is, as it is made once.
+together by the items that copy them to local memory or registers, which turns what does not lie along the sum; not for a matrix
+unit (rewrite.gpu.matrix_tiles), whose copies pass no registers. What follows from constants stays as it is, as it is made once.
 """
 
 from __future__ import annotations
@@ -18,11 +17,8 @@ from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.sizes import Size
-from polytc.program.words import WORD
+from polytc.program.words import BYTES, WORD
 from polytc.rewrite.tidy import hoist
-
-BYTES = 4
-"""In a word."""
 
 
 def inline(program: pr.Program) -> pr.Program:

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 from polytc import errors
 from polytc.codegen import addresses, loops, vector_lanes
 from polytc.program.scalars import I8, I32, U8, U32
-from polytc.program.words import DOTS, WORD
+from polytc.program.words import BYTES, DOTS, WORD
 from polytc.targets.ctext.text import bare
 
 if TYPE_CHECKING:
     from polytc.targets.ctext.expressions import Expressions
 
-BYTES = 4
-"""In a word."""
 _AMD = {"dot_i8i8": "__builtin_amdgcn_sdot4((int)a, (int)b, c, 0)",
         "dot_u8u8": "(int)__builtin_amdgcn_udot4(a, b, {unsigned}c, 0)"}
 _AMD_EITHER = "__builtin_amdgcn_sudot4({0}, (int)a, {1}, (int)b, c, 0)"

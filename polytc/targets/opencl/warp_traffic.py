@@ -16,6 +16,7 @@ import numpy as np
 from polytc.codegen import loops, matrix_products, traverse
 from polytc.codegen.matrix_products import MatrixProduct
 from polytc.machine import Machine, MatrixUnit
+from polytc.program.words import BYTES
 
 SECTOR = 32
 """Bytes that global memory moves at least."""
@@ -25,8 +26,6 @@ AHEAD = 4
 """Iterations of a loop whose loads are under way at once, as compilers unroll it."""
 BLOCKS = 4
 """Blocks of 8 rows of 16 bytes that a warp reads at once for a matrix unit, each in a pass over all banks."""
-WORD = 4
-"""Products of bytes in one of words."""
 MERGED = 4
 """Words of neighbouring loads of local memory that compilers make one."""
 
@@ -135,7 +134,7 @@ class _Counter:
         steps, rows, columns, pair = (float(_value(s.upper, at.values)) for s in (p.steps, p.rows, p.columns, p.pair))
         reads = steps / p.at_once * (rows + columns) / 2 * BLOCKS * -(-items // self.warp) * at.times
         assert self.unit is not None, "warp traffic: no matrix unit"
-        faster = self.unit.faster if p.left.dtype.is_half else self.unit.bytes_faster / WORD
+        faster = self.unit.faster if p.left.dtype.is_half else self.unit.bytes_faster / BYTES
         self.traffic.operations += steps * rows * columns * pair * items * at.times / faster if faster else 0
         self.traffic.passes += reads
         self.traffic.words += reads
