@@ -102,6 +102,7 @@ class Handle:
 @pytest.mark.parametrize(("handle", "found"), [
     (Handle("some GPU", "cl_khr_fp64 cl_khr_integer_dot_product"), 3), (Handle("some GPU", "cl_khr_fp64"), 0),
     (Handle("GeForce", capability=(7, 5)), 3), (Handle("GeForce", capability=(6, 1)), 3),
-    (Handle("GeForce", capability=(6, 0)), 0), (Handle("gfx90a:sramecc+:xnack-"), 2), (Handle("gfx1100"), 3), (Handle("gfx803"), 0)])
+    (Handle("GeForce", capability=(6, 0)), 0), (Handle("gfx90a:sramecc+:xnack-"), 2), (Handle("gfx1100"), 3),
+    (Handle("gfx803"), 0)])
 def test_which_devices_have_them(handle: Handle, found: int) -> None:
     assert len(devices._word_dots(handle)) == found
