@@ -130,8 +130,9 @@ def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: 
 
 
 def _best(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: Machine) -> _Plan | None:
-    """That with the fewest steps, and corrections."""
-    return min(_plans(program, s, machine), key=lambda p: (-p.dot.group, _corrections(s, p, fixed)), default=None)
+    """That with the fewest steps, corrections, and bytes of the other sign."""
+    return min(_plans(program, s, machine), default=None, key=lambda p: (
+        -p.dot.group, _corrections(s, p, fixed), p.a.flipped + p.b.flipped))
 
 
 def _on_gpu(program: pr.Program, s: pr.Statement, plan: _Plan, fixed: frozenset[str], machine: Machine, why: Reasons
