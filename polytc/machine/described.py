@@ -35,9 +35,18 @@ def _amd(cores: int, warp: int, l2: int, dots: tuple[str, ...]) -> Machine:
     hoisted = "measured: clang 14 takes 256 registers for 64 sums and 16 steps of 16 operands at once, 126 for 4 steps"
     lanes = "documented: AMD, CDNA 2 and RDNA instruction sets: 64 lanes of a compute unit start a multiply-add in a cycle"
     dot = "documented: AMD, CDNA 2 and RDNA 2 instruction sets: v_dot4 at the rate of multiply-adds of f32"
-    made = _gpu(cores, warp, 64 << 10, 1024, 128, l2).costing({"groups.hoisted": 1.0, "groups.lanes": 64, "groups.dot": 1.0})
+    integer = "guess: products of bytes are v_mad_i32_i24, at the rate of multiply-adds of f32"
+    made = _gpu(cores, warp, 64 << 10, 1024, 128, l2).costing({"groups.hoisted": 1.0, "groups.lanes": 64, "groups.dot": 1.0,
+                                                              "groups.integer": 1.0})
     return replace(made, word_dots=dots, origins=(("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
-                                                  ("costs.groups.dot", dot)))
+                                                  ("costs.groups.dot", dot), ("costs.groups.integer", integer)))
+
+
+def _xe() -> Machine:
+    """A GPU of Intel with Xe cores."""
+    dot = "documented: Intel, Xe-HPG architecture: 16 operations of f32 and 64 of bytes (dp4a) of a vector engine in a cycle"
+    made = _gpu(32, 16, 64 << 10, 1024, 64, 16 << 20, fast_local_memory=False).costing({"groups.dot": 1.0})
+    return replace(made, word_dots=EITHER_SIGN, origins=(("costs.groups.dot", dot),))
 
 
 def _nvidia(cores: int, l2: int, unit: int, faster: tuple[float, float], clock: float) -> Machine:
@@ -58,7 +67,7 @@ DEVICES = {
     "amd-gfx1030": _amd(72, 32, 4 << 20, SAME_SIGNS),
     "amd-gfx1100": _amd(96, 32, 6 << 20, EITHER_SIGN),
     "apple-m1": _gpu(8, 32, 32 << 10, 1024, 128, 8 << 20),
-    "intel-xe": replace(_gpu(32, 16, 64 << 10, 1024, 64, 16 << 20, fast_local_memory=False), word_dots=EITHER_SIGN),
+    "intel-xe": _xe(),
     "mali": _gpu(10, 16, 32 << 10, 512, 64, 2 << 20, registers=64, fast_local_memory=False),
     "adreno": _gpu(6, 64, 32 << 10, 1024, 64, 1 << 20, registers=64),
     "pocl-cpu": Machine("cpu", 64, 32, 4, 2, AVX512.caches, 2, max_work_group=4096, local_bytes=1 << 20),

@@ -23,7 +23,7 @@ from polytc.rewrite.tidy import hoist
 
 def inline(program: pr.Program) -> pr.Program:
     """The program with words in place of reads of tensors of words, which go where nothing reads them any more."""
-    made = {s.target: s for s in program.statements if s.op is None and _is_word(s)}
+    made = {s.target: s for s in program.statements if _word(s) is not None}
     writers, fixed = Counter(s.target for s in program.statements), hoist.constants(program)
     made = {name: s for name, s in made.items() if name in program.temporaries and name not in fixed and writers[name] == 1
             and _formal(program, s) is not None and not any(writers[r.tensor] for r in pr.reads(s))}
@@ -41,17 +41,13 @@ def inline(program: pr.Program) -> pr.Program:
                    tensors=tuple(t for t in program.tensors if t.name not in gone))
 
 
-def _is_word(s: pr.Statement) -> bool:
-    """Does a statement put bytes into words, and nothing else?"""
-    words = [e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn == WORD]
-    plain = not s.where and not s.bounds and not s.loops and all(r.default is None for r in pr.reads(s))
-    return plain and len(words) == 1 and len(words[0].args) == BYTES == len(pr.reads(s)) and all(
-        isinstance(e, pr.Call | pr.Read | pr.Const | pr.Index) or e.dtype.name == "u32" or _inside(e, words[0])
-        for e in pr.walk(s.value))
-
-
-def _inside(e: pr.Expr, word: pr.Call) -> bool:
-    return any(e == x for a in word.args for x in pr.walk(a))
+def _word(s: pr.Statement) -> pr.Call | None:
+    """The word of bytes that a statement assigns, or flips the top bits of."""
+    value = s.value.a if isinstance(s.value, pr.Binary) and s.value.op == "^" and isinstance(s.value.b, pr.Const) else s.value
+    word = isinstance(value, pr.Call) and value.fn == WORD and len(value.args) == BYTES and all(
+        isinstance(a, pr.Read) and a.default is None for a in value.args)
+    plain = s.op is None and not s.where and not s.bounds and not s.loops
+    return value if isinstance(value, pr.Call) and word and plain else None
 
 
 def _formal(program: pr.Program, s: pr.Statement) -> tuple[str, ...] | None:
@@ -64,9 +60,9 @@ def _formal(program: pr.Program, s: pr.Statement) -> tuple[str, ...] | None:
 
 def are_neighbours(program: pr.Program, s: pr.Statement) -> bool:
     """Do the bytes of a word lie side by side in memory, at a multiple of four?"""
-    word = next(e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn == WORD)
-    reads = [a for a in word.args if isinstance(a, pr.Read)]
-    if len(reads) < BYTES or not reads[0].subscripts:
+    word = _word(s)
+    reads = [a for a in word.args if isinstance(a, pr.Read)] if word is not None else []
+    if not reads or not reads[0].subscripts:
         return False
     source, first = program.tensor(reads[0].tensor), linear(reads[0].subscripts[-1])
     if first is None or isinstance(source.shape[-1], Size):
