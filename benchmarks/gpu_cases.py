@@ -21,6 +21,8 @@ HIDDEN = ATTENTION.format(mask="").replace("M[b,i] max= P[b,i,j] * 0.125", """L[
 M[b,i] max= L[b,i,j]""").replace("exp(P[b,i,j] * 0.125 -", "exp(L[b,i,j] -")
 """Causal attention as graphs have it: by a choice."""
 CONVOLUTION = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:56, w in 0:56"
+BYTE_CONVOLUTION = "O[n,m,h,w] += i32(X[n,c,h+r-1,w+s-1] else 0) * i32(W[m,c,r,s]) where h in 0:56, w in 0:56"
+"""torch has none of bytes on GPUs: it is of f32 there, whose sums of so few products of bytes are exact."""
 POOL = "O[n,c,h,w] max= (X[n,c,2*h+r-1,2*w+s-1] else -inf) where h in 0:56, w in 0:56, r in 0:3, s in 0:3"
 NORM = """def norm(f32[I,J] X, f32[J] G, f32[J] B) -> (Y) {
     m[i] += X[i,j] / J
@@ -31,8 +33,8 @@ NORM = """def norm(f32[I,J] X, f32[J] G, f32[J] B) -> (Y) {
 
 @dataclass(frozen=True)
 class Case:
-    """shapes: of the inputs. torch: the same of tensors. operations: floating-point; 0 where bytes are what takes time.
-    tolerance: of the largest number of a result. record: of decisions, '' for polytc's own."""
+    """shapes: of the inputs. torch: the same of tensors. operations: multiplications and additions; 0 where bytes are what
+    takes time. tolerance: of the largest number of a result. record: of decisions, '' for polytc's own."""
 
     name: str
     text: str
@@ -79,6 +81,22 @@ def _half_product(m: int, n: int, k: int, items: str = "") -> Case:
     return _of_halves(f"matmul f16 {m}x{n}x{k}{f' by {items}' if items else ''}", "C[i,j] += A[i,k]*B[k,j]",
                       {"A": (m, k), "B": (k, n)}, lambda t, a, b: a @ b, 2 * m * n * k,
                       record=record.format(*items.split()) if items else "")
+
+
+def _signed(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(-128, 128, shape, np.int8)
+
+
+def _of_bytes(name: str, text: str, shapes: dict[str, tuple[int, ...]], torch: Callable[..., Any], operations: int,
+              dots: str = "") -> Case:
+    """dots: the line of a record that says how the bytes are multiplied, '' for polytc's own choice."""
+    return Case(name, text, shapes, torch, operations, 0, dict.fromkeys(shapes, _signed),
+                f"polytc decisions 1\ndot_words{dots}\n" if dots else "")
+
+
+def _byte_product(m: int, n: int, k: int, by: str = "", dots: str = "") -> Case:
+    return _of_bytes(f"matmul i8 {m}x{n}x{k}{by}", "C[i,j] += i32(A[i,k])*i32(B[k,j])", {"A": (m, k), "B": (k, n)},
+                     lambda t, a, b: t._int_mm(a, b), 2 * m * n * k, dots)
 
 
 def _product(m: int, n: int, k: int) -> Case:
@@ -187,6 +205,18 @@ CASES = (
     _of_halves("attention bf16 64x1024x64", ATTENTION.format(mask=""), dict.fromkeys("QKV", (64, 1024, 64)),
                lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0],
                4 * 64 * 1024 * 1024 * 64, _bfloat),
+    *(_byte_product(*s) for s in ((1024,) * 3, (2048,) * 3, (4096,) * 3, (8192,) * 3, (1000, 1200, 1504), (128, 4096, 4096))),
+    _byte_product(4096, 4096, 4096, " by dot products of items", " S1: dot=dot_i8i8 along=k"),
+    _byte_product(4096, 4096, 4096, " by multiply-adds", ": none"),
+    _of_bytes("matmul i8 A B' 4096", "C[i,j] += i32(A[i,k])*i32(B[j,k])", {"A": (4096, 4096), "B": (4096, 4096)},
+              lambda t, a, b: t._int_mm(a, b.T), 2 * 4096**3),
+    _of_bytes("conv i8 3x3 64 to 64, 16x56x56", BYTE_CONVOLUTION, {"X": (16, 64, 56, 56), "W": (64, 64, 3, 3)},
+              lambda t, x, w: t.nn.functional.conv2d(x.float(), w.float(), padding=1).int(), 2 * 16 * 64 * 56 * 56 * 64 * 9),
+    _of_bytes("conv i8 3x3, channels last",
+              "O[n,h,w,m] += i32(X[n,h+r-1,w+s-1,c] else 0) * i32(W[r,s,c,m]) where h in 0:56, w in 0:56",
+              {"X": (16, 56, 56, 64), "W": (3, 3, 64, 64)},
+              lambda t, x, w: t.nn.functional.conv2d(x.float().permute(0, 3, 1, 2), w.float().permute(3, 2, 0, 1), padding=1)
+              .permute(0, 2, 3, 1).int().contiguous(), 2 * 16 * 64 * 56 * 56 * 64 * 9),
     Case("matmul batch 64x512x512x64", "C[b,i,j] += A[b,i,k]*B[b,k,j]", {"A": (64, 512, 64), "B": (64, 64, 512)},
          lambda t, a, b: a @ b, 2 * 64 * 512 * 512 * 64),
     Case("matrix times vector 16384", "y[i] += A[i,k]*x[k]", {"A": (16384, 8192), "x": (8192,)}, lambda t, a, x: a @ x),

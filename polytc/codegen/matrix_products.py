@@ -5,7 +5,8 @@
     } } } }
 
 A loop of the kind runs as a sequential one wherever there is no such unit: each item adds up its own results. What a unit does
-for the items of a warp together is the same sums in another order.
+for the items of a warp together is the same sums in another order. Factors are halves, or words of bytes (program.words), whose
+dot products `dot_i8i8(A_tile[...], B_tile[...])` are four steps at once, in sums of i32.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
+from polytc.program.scalars import F32, I32
+from polytc.program.words import DOTS
 
-STEPS = 16
-"""Of a sum that a unit makes at once."""
+BYTES = 32
+"""Of each row of an operand that a unit multiplies at once: 16 halves, or 8 words of bytes."""
 
 
 @dataclass(frozen=True)
 class MatrixProduct:
     """One nest of such loops: those over steps of the sum, rows, columns and the two columns of a pair; what is stored; the
-    operand that moves with the rows, and the one that moves with the columns, both of which are halves in local memory."""
+    operand that moves with the rows, and the one that moves with the columns, both of which are halves or words in local
+    memory. of: the types of the factors, 'f16' and 'f16', or 'u8' and 'i8' in words."""
 
     steps: loops.For
     rows: loops.For
@@ -31,6 +35,17 @@ class MatrixProduct:
     store: loops.Store
     left: loops.Load
     right: loops.Load
+    of: tuple[str, str]
+
+    @property
+    def at_once(self) -> int:
+        """Steps of the sum that a unit makes at once."""
+        return steps_at_once(self.left)
+
+
+def steps_at_once(e: loops.Load) -> int:
+    """Numbers of an operand's row that a unit multiplies at once."""
+    return BYTES // e.dtype.bytes
 
 
 def product_of(s: loops.Stmt) -> MatrixProduct | None:
@@ -40,17 +55,19 @@ def product_of(s: loops.Stmt) -> MatrixProduct | None:
             s.upper, loops.Const):
         nest.append(s)
         s = s.body
-    if len(nest) != 4 or not isinstance(s, loops.Store) or s.buffer.space != "private" or s.buffer.dtype.name != "f32":
+    if len(nest) != 4 or not isinstance(s, loops.Store) or s.buffer.space != "private":
         return None
     steps, rows, columns, pair = nest
     places = tuple(loops.Var(x.var) for x in nest[1:])
     operands = _operands(s)
-    if s.indices[-3:] != places or operands is None or _trips(steps) % STEPS or _trips(rows) % 2 or _trips(pair) != 2:
+    if s.indices[-3:] != places or operands is None or _trips(rows) % 2 or _trips(pair) != 2:
         return None
-    left, right = sorted(operands, key=lambda e: _uses(e, pair))
+    (left, first), (right, second) = sorted(operands, key=lambda o: _uses(o[0], pair))
+    if _trips(steps) % steps_at_once(left):
+        return None
     apart = _uses(left, rows) and not _uses(left, columns) and not _uses(left, pair) and not _uses(right, rows)
     both = _uses(left, steps) and _uses(right, steps) and _uses(right, columns) and _uses(right, pair)
-    return MatrixProduct(steps, rows, columns, pair, s, left, right) if apart and both else None
+    return MatrixProduct(steps, rows, columns, pair, s, left, right, (first, second)) if apart and both else None
 
 
 def products(s: loops.Stmt) -> Iterator[tuple[loops.For, MatrixProduct]]:
@@ -67,21 +84,29 @@ def tiles(s: loops.Stmt) -> frozenset[str]:
     return frozenset(e.buffer.name for _, p in products(s) for e in (p.left, p.right))
 
 
-def _operands(s: loops.Store) -> tuple[loops.Load, loops.Load] | None:
-    """The factors of `R = R + f32(a) * f32(b)`, halves of one type in local memory."""
+def _operands(s: loops.Store) -> tuple[tuple[loops.Load, str], tuple[loops.Load, str]] | None:
+    """The factors of `R = R + f32(a) * f32(b)`, halves of one type in local memory, or of `R = R + dot(a, b)`, words there; and
+    what each is."""
     match s.value:
-        case loops.Binary(op="+", a=loops.Load() as old, b=loops.Binary(op="*", a=loops.Cast() as a, b=loops.Cast() as b)):
-            found = (a.a, b.a)
-            if (old.buffer, old.indices) == (s.buffer, s.indices) and all(map(_is_half, found)) and a.a.dtype == b.a.dtype:
-                first, second = found
-                assert isinstance(first, loops.Load)
-                assert isinstance(second, loops.Load)
-                return first, second
+        case loops.Binary(op="+", a=loops.Load() as old, b=product) if (old.buffer, old.indices) == (s.buffer, s.indices):
+            return _halves(product) if s.buffer.dtype == F32 else _words(product) if s.buffer.dtype == I32 else None
     return None
 
 
-def _is_half(e: loops.Expr) -> bool:
-    return isinstance(e, loops.Load) and e.dtype.is_half and e.buffer.space == "local"
+def _halves(product: loops.Expr) -> tuple[tuple[loops.Load, str], tuple[loops.Load, str]] | None:
+    match product:
+        case loops.Binary(op="*", a=loops.Cast(a=loops.Load() as a), b=loops.Cast(a=loops.Load() as b)):
+            fits = a.dtype.is_half and a.dtype == b.dtype and a.buffer.space == b.buffer.space == "local"
+            return ((a, a.dtype.name), (b, b.dtype.name)) if fits else None
+    return None
+
+
+def _words(product: loops.Expr) -> tuple[tuple[loops.Load, str], tuple[loops.Load, str]] | None:
+    match product:
+        case loops.Call(args=(loops.Load() as a, loops.Load() as b)) if (dot := DOTS.get(product.fn)) is not None:
+            fits = dot.result == I32 and dot.group == BYTES // 8 and a.buffer.space == b.buffer.space == "local"
+            return ((a, dot.a.name), (b, dot.b.name)) if fits else None
+    return None
 
 
 def _uses(e: loops.Load, s: loops.For) -> bool:

@@ -57,6 +57,10 @@ class Groups:
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))
     lanes: int = cost(128, "multiply-adds", "of f32 that a unit starts in a cycle", documented(
         "NVIDIA, CUDA C++ Programming Guide, arithmetic throughput of compute capabilities 8.6 to 9.0; 64 of 8.0"))
+    integer: float = cost(2.0, "multiply-adds", "of f32, in the time of one of bytes in i32", documented(
+        "NVIDIA, CUDA C++ Programming Guide, arithmetic throughput: 64 of i32, 128 of f32 of compute capabilities 8.6 to 9.0"))
+    dot: float = cost(2.0, "multiply-adds", "of f32, in the time of a dot product of four bytes", guess(
+        "NVIDIA's dp4a runs beside the multiply-adds of i32, of which a unit starts 64 in a cycle"))
     local_byte: float = cost(1.0, "multiply-adds", "of a unit in the time of a byte that a warp reads there", documented(
         "NVIDIA, CUDA C++ Programming Guide: 32 banks of four bytes in a cycle, beside 128 multiply-adds"))
     second_cache: float = cost(3.2, "multiply-adds", "of a unit in the time of a byte that it copies to local memory", guess(

@@ -36,6 +36,11 @@ class Estimate:
         """All parts together."""
         return sum(_values(self))
 
+    @property
+    def told(self) -> str:
+        """The sum alone, `1.3 us`."""
+        return str(self).split(":")[0]
+
     def __add__(self, other: Estimate) -> Estimate:
         return Estimate(*map(float.__add__, _values(self), _values(other)))
 

@@ -42,6 +42,7 @@ MOST = {"vector_bytes": 256, "vector_registers": 1024, "fma_latency": 100, "fma_
         "cores": 1 << 20}
 """Numbers beyond these would make code without end."""
 HALVES = ("f16", "bf16")
+DOTS = ("dot_i8i8", "dot_u8u8", "dot_u8i8")
 """Types of the factors of matrix units."""
 POWERS = ("vector_bytes", "warp")
 MAY_BE_ZERO = ("max_work_group", "local_bytes", "unit_local_bytes", "item_registers")
@@ -178,12 +179,19 @@ class _Reader:
                 right = isinstance(value, str) and WORDS.fullmatch(value) is not None
                 return self.checked(name, value, right, "LLVM's names: letters, digits and + - _ . ,")
             case "faults":
-                right = isinstance(value, list) and all(isinstance(x, str) for x in value)
-                self.checked(name, value, right, "a list of texts")
-                return frozenset(value if isinstance(value, list) else ())
+                return frozenset(self.texts(name, value, "a list of texts"))
+            case "word_dots":
+                found = self.texts(name, value, f"a list of {', '.join(DOTS)}")
+                self.checked(name, value, {*found} <= {*DOTS}, f"a list of {', '.join(DOTS)}")
+                return tuple(found)
             case "clock":
                 return float(self.number(name, value, whole=False, zero=False))
         return self.number(name, value, whole=True, zero=name in MAY_BE_ZERO)
+
+    def texts(self, name: str, value: object, what: str) -> list[str]:
+        right = isinstance(value, list) and all(isinstance(x, str) for x in value)
+        self.checked(name, value, right, what)
+        return value if isinstance(value, list) else []
 
     def caches(self, value: object) -> tuple[Cache, ...]:
         right = isinstance(value, list) and 1 <= len(value) <= 8 and all(
@@ -194,14 +202,16 @@ class _Reader:
 
     def matrix_unit(self, value: object) -> MatrixUnit:
         names = [f.name for f in fields(MatrixUnit)]
-        right = isinstance(value, dict) and set(value) == set(names) and isinstance(value["types"], list) and (
+        least = [f.name for f in fields(MatrixUnit) if f.default is MISSING]
+        right = isinstance(value, dict) and set(least) <= set(value) <= set(names) and isinstance(value["types"], list) and (
             {*value["types"]} <= {*HALVES} if all(isinstance(t, str) for t in value["types"]) else False)
         fields_ = ", ".join(f"{n} = N" for n in names)
         self.checked("matrix_unit", value, right, f"{{{fields_}}}, its types of {', '.join(HALVES)}")
         assert isinstance(value, dict)
         whole = {n: self.number("matrix_unit", value[n], whole=True, zero=False) for n in ("rows", "columns", "steps")}
         faster = float(self.number("matrix_unit", value["faster"], whole=False, zero=False))
-        return MatrixUnit(**whole, types=tuple(value["types"]), faster=faster)
+        of_bytes = float(self.number("matrix_unit", value.get("bytes_faster", 0), whole=False, zero=True))
+        return MatrixUnit(**whole, types=tuple(value["types"]), faster=faster, bytes_faster=of_bytes)
 
     def costs(self) -> Costs:
         given = self.table("costs", self.found.get("costs", {}))

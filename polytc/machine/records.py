@@ -23,7 +23,8 @@ class MatrixUnit:
     """What the items of a warp use together to add a product of two tiles of numbers to one of f32 (NVIDIA's tensor cores).
 
     rows, columns: of the results; steps: of the sum. types: of the factors, whose products are exact and are added up in f32.
-    faster: products in the time of one multiply-add of f32.
+    faster: products in the time of one multiply-add of f32. bytes_faster: the same of products of bytes of either sign, of
+    which a tile has twice as many steps, and which are added up in i32, exactly; 0: there are none.
     """
 
     rows: int
@@ -31,6 +32,7 @@ class MatrixUnit:
     steps: int
     types: tuple[str, ...]
     faster: float
+    bytes_faster: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Machine:
     compute unit, for all groups on it; 0: as much as one may have. warp: work-items that run in lockstep;
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
     than the caches, so that operands of several items are worth copying there; matrix_unit: of a compute unit, None where there
-    is none, or where code cannot use it (CPUs' are among their features, see `multiplies_tiles`). cpu, features: LLVM's names,
+    is none, or where code cannot use it (CPUs' are among their features, see `multiplies_tiles`); word_dots: the dot products
+    of words (program.words.DOTS) that a GPU has instructions for, the fastest first. cpu, features: LLVM's names,
     '' for a device that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock:
     cycles a second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described
     ones, e.g. ("costs.threads.region", "measured: on this machine").
@@ -70,6 +73,7 @@ class Machine:
     item_registers: int = 0
     fast_local_memory: bool = False
     matrix_unit: MatrixUnit | None = None
+    word_dots: tuple[str, ...] = ()
     cpu: str = ""
     features: str = ""
     faults: frozenset[str] = frozenset()
@@ -113,7 +117,9 @@ class Machine:
     def dots(self) -> tuple[str, ...]:
         """The dot products of words (program.words.DOTS) that are one or two instructions on whole vectors, and faster than
         multiply-adds; the fastest first."""
-        if self.kind != "cpu" or self.max_work_group:  # OpenCL C does not have them
+        if self.kind == "gpu":
+            return self.word_dots
+        if self.max_work_group:  # how a CPU's compiler for OpenCL C makes them is not known
             return ()
         arm, words = self.has("neon"), self.has("avx512bw") or not self.features
         vnni = (self.has("avx512vnni") and self.has("avx512vl")) or (self.has("avxvnni") and self.vector_bytes == 32)

@@ -5,8 +5,8 @@
     part0(a, b)             the first of the three bf16 whose sum an f32 is, of two f32; part1 and part2 the others
     dot_f32(x0, x1, x2, y0, y1, y2)     the sum of the products of the two f32 that x0, x1, x2 are the parts of with those of y
 
-No text can call them: `rewrite.cpu.dot_words` and `split_floats` write them, and each CPU target knows their names. Sums of
-integers wrap.
+No text can call them: `rewrite.dot_words` and `split_floats` write them, and each CPU target knows their names; those for GPUs
+know words of bytes. Sums of integers wrap.
 
 An f32 of 24 bits is exactly the sum of three bf16 of 8, each the nearest of what the ones before it leave; of numbers below
 2**-110 what is below 2**-133, the least bf16, is lost. Numbers from 2**60 on, infinities and NaN are kept as they are instead,
@@ -27,6 +27,8 @@ from polytc.program.scalars import BF16, F32, I8, I16, I32, U8, U32, DType
 
 WORD = "word"
 """The call that makes a word (u32) of `group` numbers."""
+BYTES = 4
+"""In a word."""
 PARTS = ("part0", "part1", "part2")
 """The calls that make words of the parts of two f32."""
 LARGE = (127 + 60) << 23

@@ -125,7 +125,7 @@ def summed(program: pr.Program, s: pr.Statement) -> tuple[pr.Range, ...]:
 
 def terms(s: pr.Statement, over: Sequence[pr.Range]) -> tuple[int, ...]:
     """Numbers whose product is how many terms a statement adds up over some indices. A dot product of words
-    (rewrite.cpu.dot_words) adds as many as a word has numbers."""
+    (rewrite.dot_words) adds as many as a word has numbers."""
     dots = (DOTS[e.fn].group for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn in DOTS)
     return (*(r.extent for r in over), *dots)
 

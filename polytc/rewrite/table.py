@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytc import extensions
-from polytc.rewrite import factors, gathered_sums, long_sums, parallel_scans, product_order, staging
+from polytc.rewrite import dot_words, factors, gathered_sums, long_sums, parallel_scans, product_order, staging, word_copies
 from polytc.rewrite.complex_numbers import statements as complex_statements
 from polytc.rewrite.cpu import (
-    dot_words,
     extremum_blocks,
     lanes,
     matrix_tiles,
@@ -149,16 +148,18 @@ STEPS: tuple[Step, ...] = (
     Step("extremum_blocks", "the place of an extremum is looked for in one block", extremum_blocks.split,
          extremum_blocks.decide, kinds=CPU, needs=(STRAIGHT, NOT_PRECISE), choice=extremum_blocks.Blocks,
          fits=extremum_blocks.fits, options=independent(extremum_blocks.options)),
-    Step("local_tiles", "contractions are divided among work-items, operands copied to local memory",
-         staging.STRAIGHT.apply, staging.STRAIGHT.decide, kinds=GPU, needs=(STRAIGHT,), open_sizes=True,
-         choice=Divided, fit_together=staging.STRAIGHT.fits, options=staging.STRAIGHT.options),
-    Step("pad", "guarded reads become reads of padded copies", pad.for_devices, kinds=GPU, needs=(STRAIGHT,), open_sizes=True),
     Step("split_floats", "f32 as sums of three bf16, for a matrix unit", split_floats.split, split_floats.decide, kinds=CPU,
          needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT),
          choice=split_floats.Parts, fits=split_floats.fits, options=independent(split_floats.options)),
     Step("dot_words", "sums of products of narrow numbers become dot products of words", dot_words.group, dot_words.decide,
-         kinds=CPU, needs=(STRAIGHT, NOT_PRECISE),
+         needs=(STRAIGHT, NOT_PRECISE),
          choice=dot_words.DotWords, fits=dot_words.fits, options=independent(dot_words.options)),
+    Step("local_tiles", "contractions are divided among work-items, operands copied to local memory",
+         staging.STRAIGHT.apply, staging.STRAIGHT.decide, kinds=GPU, needs=(STRAIGHT,), open_sizes=True,
+         choice=Divided, fit_together=staging.STRAIGHT.fits, options=staging.STRAIGHT.options),
+    Step("word_copies", "words are made where they are copied", unconditional(word_copies.inline), kinds=GPU,
+         needs=(STRAIGHT,)),
+    Step("pad", "guarded reads become reads of padded copies", pad.for_devices, kinds=GPU, needs=(STRAIGHT,), open_sizes=True),
     Step("matrix_tiles", "words lie in memory as a matrix unit loads them", matrix_tiles.lay_out, matrix_tiles.decide,
          kinds=CPU, needs=(STRAIGHT, NOT_PRECISE),
          choice=matrix_tiles.Tiles, fits=matrix_tiles.fits, options=independent(matrix_tiles.options)),

@@ -30,6 +30,19 @@ def test_items_go_through_keys_together(machine: str) -> None:
     assert [str(x) for x in found if x.reason] == []
 
 
+@pytest.mark.parametrize("machine", ["amd-gfx90a", pytest.param("intel-xe", marks=pytest.mark.long)])
+def test_items_share_words_of_bytes(machine: str) -> None:
+    few = ["an odd sum", "X'"] if machine == "amd-gfx90a" else campaign.names("byte_sums", 1, "")
+    found = list(campaign.found("byte_sums", few, [machine]))
+    assert [x.name for x in found] == few
+    assert [str(x) for x in found if x.reason] == []
+
+
+def test_words_without_barriers_are_found() -> None:
+    (found,) = campaign.found("byte_sums", ["X'"], ["amd-gfx90a"], arguments=["broken"])
+    assert "data race" in found.reason
+
+
 def test_weights_without_barriers_are_found() -> None:
     (found,) = campaign.found("attention", ["causal"], ["nvidia-sm90"], arguments=["broken"])
     assert "data race" in found.reason

@@ -51,7 +51,8 @@ NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.index_checks": lambda p: index_checks.check_indices(p)[0],
 }
 """Rewrites that are not in the table: parts of a step by themselves, and what is asked for."""
-BEHIND = {"polytc.rewrite.cpu.matrix_tiles": "dot_words", "polytc.rewrite.cpu.condition_blocks": "dead_initialisation"}
+BEHIND = {"polytc.rewrite.cpu.matrix_tiles": "dot_words", "polytc.rewrite.word_copies": "dot_words",
+          "polytc.rewrite.cpu.condition_blocks": "dead_initialisation"}
 """Modules of steps for what no text says, and the step that makes it."""
 SIGNATURES = {"polytc.rewrite.step"}
 """Docstrings whose arrows are no sketches."""

@@ -7,7 +7,7 @@
             B_words[i64(j) // i64(32), i64(k_tile), i64(k), i64(j) % i64(32)]) where k_tile in 0:2, k in 0:16
 
 Rows of a tile at the distance of rows of a matrix would fall into few sets of the first cache, and into a page each. The words
-are temporaries (rewrite.cpu.word_tensors), so that another layout costs nothing: what makes them writes them there.
+are temporaries (rewrite.word_tensors), so that another layout costs nothing: what makes them writes them there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from polytc.program import program as pr
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.program.words import DOTS
-from polytc.rewrite.cpu.word_tensors import dimension, named, sides
 from polytc.rewrite.step import Decision, Option, Reasons
+from polytc.rewrite.word_tensors import dimension, named, sides
 from polytc.schedule.cost.register_tiles import MATRIX, height, strips
 from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
 

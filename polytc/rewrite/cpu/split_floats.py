@@ -22,9 +22,9 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.scalars import BF16, F32, I8, U8
 from polytc.program.words import DOTS, PARTS, Dot
-from polytc.rewrite.cpu.word_tensors import Factor, Words, WordTensors, along, dimension, plain_target, sides, whole_words
 from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
+from polytc.rewrite.word_tensors import Factor, Words, WordTensors, along, dimension, plain_target, sides, whole_words
 from polytc.schedule.cost import matrix_blocks, register_tiles
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
 

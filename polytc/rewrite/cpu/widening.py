@@ -6,7 +6,7 @@
 
 What follows is a contraction of f32 like any other: Winograd's way, packing and register tiles apply to it. The copy of a
 constant is made when arrays are bound. Exact, since every half and every byte is an f32. Where the machine has dot products of
-halves, those are left to rewrite.cpu.dot_words, and bytes where it has a matrix unit to rewrite.cpu.split_floats; these take
+halves, those are left to rewrite.dot_words, and bytes where it has a matrix unit to rewrite.cpu.split_floats; these take
 fixed sizes.
 """
 

@@ -19,8 +19,9 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.affine import Linear
 from polytc.program.linear import linear
+from polytc.program.words import DOTS
 from polytc.rewrite.gpu import matrix_tiles, tile_conditions, tile_copies
-from polytc.rewrite.gpu.matrix_tiles import ADDRESSES
+from polytc.rewrite.gpu.matrix_tiles import ADDRESSES, HALVES, Numbers
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contraction, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import AccessStrides, of_statement, vector_score
@@ -65,7 +66,8 @@ class _Scene:
     names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
     the reduced indices, but for those whose steps are too far apart to be copied at once; longest: the one with most; summed:
     the one along which a matrix unit may add up, '' if none may; whole: in whole steps; vectors: numbers that it copies
-    at once of the operands of the columns and of the rows."""
+    at once of the operands of the columns and of the rows; numbers: what it multiplies. weight: multiply-adds of f32 in the
+    time of a step of the contraction."""
 
     machine: Machine
     rows: tuple[int, ...]
@@ -79,6 +81,8 @@ class _Scene:
     summed: str = ""
     whole: bool = False
     vectors: tuple[int, int] = (1, 1)
+    numbers: Numbers = HALVES
+    weight: float = 1.0
 
     def boxes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
         """Coordinates in each dimension that the reads touch while indices walk so many iterations, others one."""
@@ -210,12 +214,12 @@ def _shaped_for_matrix(scene: _Scene, group: Group, wanted: Blocking) -> Blockin
     if [i for i, _ in wanted.depth] != [scene.summed]:
         return f"`along` is {scene.summed}"
     steps = wanted.depth[0][1]
-    why = matrix_tiles.problem(wanted.items, wanted.elements, steps)
+    why = matrix_tiles.problem(wanted.items, wanted.elements, steps, scene.numbers.steps[-1])
     if not why and scene.whole and scene.reduced[scene.summed] % steps:
         why = f"`steps` divide {scene.reduced[scene.summed]}"
     if why:
         return why
-    bytes_ = scene.footprint(_sizes_of(wanted, scene)) // 2
+    bytes_ = scene.footprint(_sizes_of(wanted, scene)) * scene.numbers.bytes // 4
     fits = bytes_ <= scene.machine.local_bytes // 2 and prod(wanted.elements) <= MOST
     return replace(wanted, lanes=matrix_tiles.PAIR) if fits else f"operands of {bytes_} bytes, or too many results of an item"
 
@@ -226,7 +230,8 @@ def _for_matrix(scene: _Scene) -> list[Blocking]:
         return []
     made = [Blocking(scene.rows[:2], items, elements, matrix_tiles.PAIR, (), matrix=True)
             for items, elements in matrix_tiles.shapes(scene.machine)]
-    deep = [(b, matrix_tiles.steps(scene.reduced[scene.summed], scene.whole, partial(scene.copied, b), scene.machine))
+    deep = [(b, matrix_tiles.steps(scene.reduced[scene.summed], scene.whole, partial(scene.copied, b), scene.machine,
+                                   scene.numbers))
             for b in made]
     return [replace(b, depth=((scene.summed, steps),)) for b, steps in deep if steps]
 
@@ -287,10 +292,11 @@ def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None
                        for r in pr.reads(s))
     longest = max(reduced, key=lambda i: (reduced[i], i))
     summed = matrix_tiles.steps_along(program, s, conditions_on(s, names), names[rows[0]], names[rows[1]], machine)
-    found = _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
+    found = _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest,
+                   weight=machine.costs.groups.dot if isinstance(s.value, pr.Call) and s.value.fn in DOTS else 1.0)
     return found if summed not in reduced else replace(
         found, summed=summed, whole=not matrix_tiles.ends_there(s, summed),
-        vectors=matrix_tiles.lanes(program, s, summed, names[rows[0]]))
+        vectors=matrix_tiles.lanes(program, s, summed, names[rows[0]]), numbers=matrix_tiles.numbers(s, machine))
 
 
 def _copied_together(s: pr.Statement) -> dict[str, int]:
@@ -358,7 +364,7 @@ def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     together = ceil(groups / cores) * items
     busiest = (together**costs.hiding + MAX_WORK_GROUP**costs.hiding) ** (1 / costs.hiding)
     busiest += costs.idle * groups * items / cores
-    return busiest * (prod(elements) + operands), abs(prod(tile) // tile[1] - tile[1])
+    return busiest * (prod(elements) * scene.weight + operands), abs(prod(tile) // tile[1] - tile[1])
 
 
 def _time_of_matrix(found: Blocking, scene: _Scene) -> float:
@@ -371,7 +377,7 @@ def _time_of_matrix(found: Blocking, scene: _Scene) -> float:
     busiest = max(costs.per_unit, ceil(groups / machine.cores)) + costs.idle * groups / machine.cores
     beyond = ceil(scene.reduced[index] / steps) * steps / scene.reduced[index]
     return busiest * beyond * matrix_tiles.time(found.items, found.elements, scene.copied(found, steps), scene.vectors,
-                                                steps, machine)
+                                                steps, machine, scene.numbers)
 
 
 def _depth(scene: _Scene, tile: tuple[int, ...]) -> tuple[tuple[str, int], ...]:

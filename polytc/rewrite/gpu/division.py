@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
+from polytc.program.words import DOTS
 from polytc.rewrite.gpu import (
     contraction_tiles,
     histogram_shapes,
@@ -154,9 +155,10 @@ def _reason(program: pr.Program, group: Group, machine: Machine, tiles: Blocking
     extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items, tiles.elements[:2])]
     known = contraction_tiles.seconds(program, group, machine)
     unit, otherwise = map(_told, known) if known is not None else ("", "")
+    dots = any(isinstance(s.value, pr.Call) and s.value.fn in DOTS for s in group.statements)
     if tiles.matrix:
         return f"tiles of {extents[0]} results by {extents[1]} items, multiplied by the matrix unit in steps of " \
-            f"{tiles.depth[0][1]}: {unit}; {otherwise} by multiply-adds"
+            f"{tiles.depth[0][1]}: {unit}; {otherwise} by {'dot products' if dots else 'multiply-adds'}"
     slow = "" if machine.fast_local_memory else ", as local memory is no faster than the caches"
     where = "in local memory" if tiles.staged else f"read into registers for {extents[2]} results of each item{slow}"
     return f"tiles of {extents[0]} results by {extents[1]} items, operands {where}" + (
@@ -165,7 +167,7 @@ def _reason(program: pr.Program, group: Group, machine: Machine, tiles: Blocking
 
 def _told(seconds: float) -> str:
     """`1.2 ms`."""
-    return str(Estimate(arithmetic=seconds)).split(":")[0]
+    return Estimate(arithmetic=seconds).told
 
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Cut, float | None]]:

@@ -171,7 +171,7 @@ def _piece(groups: int, machine: Machine) -> int:
     what the items of a group wait for in the time of a launch."""
     if groups < MINIMAL_PARALLELISM:
         return machine.costs.groups.pieces
-    return int(MAX_WORK_GROUP * AHEAD * machine.costs.launches.launch / machine.costs.launches.step)
+    return max(1, int(MAX_WORK_GROUP * AHEAD * machine.costs.launches.launch / machine.costs.launches.step))
 
 
 def _of_scatter(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str], why: Reasons

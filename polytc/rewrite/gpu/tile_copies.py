@@ -18,6 +18,7 @@ from polytc.program.linear import expression
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import may_be_less
+from polytc.program.words import DOTS
 from polytc.rewrite.gpu.tiled_indices import is_ragged, plus, weighted
 
 COPIES_IN_FLIGHT = 4
@@ -177,3 +178,15 @@ def cost(box: tuple[int, ...], costs: Groups) -> float:
 def loads(box: tuple[int, ...], lanes: int) -> int:
     """Of an item for an operand's tile of that size: whole vectors, and elements."""
     return prod(box[:-1]) * (box[-1] // lanes + box[-1] % lanes) if box else 1
+
+
+def factors(value: pr.Expr) -> tuple[pr.Expr, ...]:
+    """What is multiplied, numbers or words of them; () for other values."""
+    if isinstance(value, pr.Call) and value.fn in DOTS:
+        return value.args
+    return tuple(map(_uncast, (value.a, value.b))) if isinstance(value, pr.Binary) and value.op == "*" else ()
+
+
+def _uncast(e: pr.Expr) -> pr.Expr:
+    """What is converted to another type of floats, or the expression itself."""
+    return e.a if isinstance(e, pr.Cast) and e.a.dtype.is_float else e

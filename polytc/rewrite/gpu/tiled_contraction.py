@@ -295,8 +295,7 @@ class TiledContraction:
         inside = tile_conditions.reached(s.where, self.cuts)
         masks = self._masks() if masked else []
         cut = self._ragged_steps() if tested else []
-        factors = tuple(map(_uncast, (value.a, value.b))) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" \
-            else ()
+        factors = tile_copies.factors(value) if s.op == "+" else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(value) if isinstance(e, pr.Read)):
             there = pr.substitute(read, moved)
@@ -393,8 +392,3 @@ class TiledContraction:
         """The order of an operand's dimensions in local memory: those of the tile last, so that its rows are contiguous."""
         tile = {self.group.rows[r][self.at] for r in self.blocking.rows}
         return sorted(range(len(forms)), key=lambda d: bool(tile & {i for i, _ in forms[d].terms}))
-
-
-def _uncast(e: pr.Expr) -> pr.Expr:
-    """What is converted to another type of floats, or the expression itself."""
-    return e.a if isinstance(e, pr.Cast) and e.a.dtype.is_float else e

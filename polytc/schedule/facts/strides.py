@@ -72,7 +72,7 @@ def _as_contiguous(a: AccessStrides, steps: tuple[int, ...]) -> AccessStrides:
 
 
 def _in_word(s: pr.Statement) -> tuple[pr.Read, ...]:
-    """The reads of a statement that puts them side by side into words (rewrite.cpu.dot_words), if it is one."""
+    """The reads of a statement that puts them side by side into words (rewrite.dot_words), if it is one."""
     words = [e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn in (WORD, *PARTS)]
     numbers = pr.reads(s)
     return numbers if len(words) == 1 and len(numbers) == len(words[0].args) else ()

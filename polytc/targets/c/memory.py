@@ -86,6 +86,9 @@ class Memory:
         """Never asked of scalars."""
         raise AssertionError("c: vectors are written as loops")
 
+    def words(self, write: Expressions, e: loops.Call) -> None:
+        """Pointers have the alignment of their elements."""
+
     def gather(self, write: Expressions, e: loops.Load) -> str:
         """Never asked of scalars."""
         raise AssertionError("c: vectors are written as loops")

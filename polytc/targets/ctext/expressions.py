@@ -14,6 +14,8 @@ from dataclasses import replace
 from polytc import errors
 from polytc.codegen import intervals, linear_forms, loops, traverse, vector_lanes
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, DType
+from polytc.program.words import WORD
+from polytc.targets.ctext import word_dots
 from polytc.targets.ctext.indexing import Indexing
 from polytc.targets.ctext.memory import Memory
 from polytc.targets.ctext.preamble import Preamble
@@ -146,6 +148,10 @@ class Expressions(Indexing):
             return operation(e.op, self.value(e.a), self.value(e.b))
         if e.op in ("//", "%", "/") and e.dtype.is_int:
             return self._divide(e)
+        if e.op == "+":
+            for product, other in ((e.b, e.a), (e.a, e.b)):
+                if (dot := word_dots.dot_of(product)) is not None:
+                    return word_dots.added(self, dot, other)
         if e.op in ("//", "%"):
             name = "ffloordiv" if e.op == "//" else "fmodulo"
             call = f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(self.value(e.a))}, {bare(self.value(e.b))})"
@@ -208,6 +214,10 @@ class Expressions(Indexing):
     # ---- calls, casts, selections
 
     def _call(self, e: loops.Call) -> str:
+        if e.fn == WORD:
+            return word_dots.word(self, e)
+        if word_dots.dot_of(e) is not None:
+            return word_dots.added(self, e, loops.Const(0, e.dtype, e.lanes))
         of = e.args[0].dtype
         text = self._apply(e.fn, of, e.lanes, [self.value(a) for a in e.args])
         if e.dtype == BOOL and of.is_float and e.lanes > 1:

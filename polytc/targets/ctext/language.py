@@ -17,7 +17,8 @@ class Language:
     intrinsics, see ctext/intrinsics.py. helpers: functions that the preamble has in place of those of ctext/preamble.py.
     limits: 'min' and 'max' of index arithmetic are functions of the language. words: functions that helpers call, by name.
     atomics: the functions of an address and a number that update numbers of 32 bits in one step, by the operator. byte: an
-    element of an array of bools. function: what the head of a helper begins with. vectors: how they are written.
+    element of an array of bools. function: what the head of a helper begins with. vectors: how they are written. dots:
+    functions of words of bytes, by name (see word_dots.py).
     """
 
     name: str
@@ -39,6 +40,7 @@ class Language:
     function: str = "static inline"
     vectors: Vectors = field(default_factory=NoVectors)
     atomics: Mapping[str, str] = field(default_factory=dict)
+    dots: Mapping[str, str] = field(default_factory=dict)
 
     def word(self, dtype: DType, lanes: int) -> str:
         """The type of a vector as a part of a name."""

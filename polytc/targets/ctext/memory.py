@@ -62,3 +62,6 @@ class Memory(Protocol):
 
     def gather(self, write: Expressions, e: loops.Load) -> str | None:
         ...
+
+    def words(self, write: Expressions, e: loops.Call) -> str | None:
+        ...

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from polytc.codegen import intervals, loops, traverse
 from polytc.machine import ALIGNMENT
-from polytc.program.scalars import BOOL, DType
+from polytc.program.scalars import BOOL, U32, DType
+from polytc.targets.ctext import word_dots
 from polytc.targets.ctext.statements import allocated
 from polytc.targets.ctext.text import PREFIX, bare, operand
 
@@ -176,6 +177,22 @@ class Memory:
         if self._is_aligned(s.buffer, s.indices, lanes):
             return f"*({self.pointer(place.space)}{self.memory_vector(s.buffer, lanes)}*){operand(address, PREFIX)} = {value};"
         return self.store_unaligned(write, s.buffer, lanes, address, value)
+
+    def words(self, write: Expressions, e: loops.Call) -> str | None:
+        """Words whose bytes are neighbours in global memory, at a multiple of their size, as one access; None for others."""
+        found = word_dots.neighbours(e)
+        if found is None or not self.wide or not self.begins_at(*found):
+            return None
+        place, address = self.place(found[0].buffer), self.address(write, found[0].buffer, first(found[0].indices))
+        return f"*({self.pointer(place.space)}const {self.c.vector(U32, e.lanes)}*){operand(address, PREFIX)}"
+
+    def begins_at(self, e: loops.Load, size: int) -> bool:
+        """Does what is loaded from global memory begin at a multiple of so many bytes?"""
+        terms = zip(first(e.indices), e.buffer.strides, strict=True)
+        known = e.buffer.space == "global" and size <= self.alignment and all(
+            intervals.multiple(i) * stride * e.dtype.bytes % size == 0 for i, stride in terms)
+        self.needs_alignment |= known
+        return known
 
     def pointer(self, space: str) -> str:
         """What the type of a pointer to a space begins with."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from polytc.codegen import intervals, loops, traverse
 from polytc.machine import Machine
+from polytc.program.words import DOTS
 
 OPERATIONS = 2048
 """Of single numbers, in a loop that is unrolled: 16 steps of a tile of 8 x 8 elements, a multiply-add counted twice. More
@@ -75,7 +76,8 @@ def _size(b: loops.Buffer) -> int:
 
 
 def operations(s: loops.Stmt) -> int | None:
-    """Operations of floating-point numbers that a statement does; None where that is not known, or items meet in it."""
+    """Operations of floating-point numbers that a statement does, and on words of bytes; None where that is not known, or items
+    meet in it."""
     match s:
         case loops.For():
             count, times = operations(s.body), intervals.trips(s)
@@ -89,8 +91,9 @@ def operations(s: loops.Stmt) -> int | None:
         case loops.Block():
             parts = [operations(x) for x in s.stmts]
         case loops.Store():
-            return sum(e.lanes for e in traverse.walk_expr(s.value)
-                       if isinstance(e, loops.Binary | loops.Call) and e.dtype.kind == "f")
+            words = [e.lanes for e in traverse.walk_expr(s.value) if isinstance(e, loops.Call) and e.fn in DOTS]
+            return 2 * sum(words) + sum(e.lanes for e in traverse.walk_expr(s.value)
+                                        if isinstance(e, loops.Binary | loops.Call) and e.dtype.kind == "f")
     known = [p for p in parts if p is not None]
     return sum(known) if len(known) == len(parts) else None
 

@@ -16,6 +16,8 @@ errors.register(E526="a CUDA call failed")
 
 ANY = -1
 """In place of the number of a device, see `holder`."""
+DOTS = 61
+"""The first compute capability with dot products of bytes (NVIDIA, PTX ISA, dp4a)."""
 OUT_OF_MEMORY = 2
 """A result of the driver's."""
 
@@ -73,6 +75,7 @@ def _described(driver: Any, number: int) -> Device:
     machine = replace(known, cores=fact("MULTIPROCESSOR_COUNT"),
                       local_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK"),
                       unit_local_bytes=fact("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"), matrix_unit=matrix_unit(architecture),
+                      word_dots=known.word_dots if architecture >= DOTS else (),
                       warp=fact("WARP_SIZE"), max_work_group=fact("MAX_THREADS_PER_BLOCK"),
                       caches=(first, Cache(fact("L2_CACHE_SIZE") or second.bytes, second.ways, second.line)))
     return Device(number, name, architecture, machine)

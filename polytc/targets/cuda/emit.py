@@ -21,7 +21,7 @@ from polytc.targets.cuda import grids, types, vector_text
 from polytc.targets.cuda.kernel import KernelWriter
 from polytc.targets.cuda.language import CUDA
 
-GENERATOR = "polytc CUDA emitter 2"
+GENERATOR = "polytc CUDA emitter 3"
 """Changes whenever the same Loop AST gives another text: part of the header, and of the cache key through it."""
 
 _NUMBERS = {"NAN": "#ifndef NAN\n#define NAN __int_as_float(0x7fc00000)\n#endif\n",

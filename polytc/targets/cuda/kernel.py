@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from math import prod
 
-from polytc.codegen import intervals, loops, matrix_products, traverse, vector_lanes
+from polytc.codegen import intervals, loops, traverse, vector_lanes
 from polytc.codegen.emitter import Names
 from polytc.codegen.matrix_products import MatrixProduct
 from polytc.targets.ctext import joined_digits
@@ -62,7 +62,7 @@ class KernelWriter(GroupWriter):
             super().emit_for(s)
 
     def multiply(self, p: MatrixProduct) -> None:
-        """The lines of a product of tiles: for 16 steps at a time the warp reads both operands, and multiplies each block of
+        """The lines of a product of tiles: for some steps at a time the warp reads both operands, and multiplies each block of
         rows with each of columns."""
         self.note(p.store)
         outer, bound = self.env, self.names.bound
@@ -79,9 +79,9 @@ class KernelWriter(GroupWriter):
                 self.repeated(row, rows, lambda: self.read(f"{left}[{row} / 2]", p.left, matrix_unit.left(p)))
                 self.repeated(column, columns, lambda: self.read(f"{right}[{column} / 2]", p.right, matrix_unit.right(p)))
                 self.repeated(row, rows, lambda: self.repeated(column, columns, lambda: self.call(
-                    f"polytc_multiply_{memory.BITS[p.left.dtype.name]}", *self.sums(p), f"{left}[{row} / 2]",
+                    f"polytc_multiply_{_factors(p)}", *self.sums(p), f"{left}[{row} / 2]",
                     f"{right}[{column} / 2] + {column} % 2 * 2"), 1))
-            self.repeated(step, ends[p.steps.var], inside, matrix_products.STEPS)
+            self.repeated(step, ends[p.steps.var], inside, p.at_once)
         self.enter(outer)
 
     def repeated(self, var: str, count: int, inside: Callable[[], None], by: int = 2) -> None:
@@ -112,17 +112,21 @@ class KernelWriter(GroupWriter):
         self.line(f"{name}({', '.join(arguments)});")
 
     def store(self, s: loops.Store) -> None:
-        """Tiles are filled with the bits of halves: copies pass no registers."""
+        """Tiles are filled with the bits of halves, or with words: copies pass no registers."""
         found, write = matrix_unit.copied(s.value), self.expressions
         if s.buffer not in self.unit.tiles or found is None:
             super().store(s)
             return
         load, there = found
-        together = min(self.halves.copied_together(s.buffer, s.indices), self.halves.copied_together(load.buffer, load.indices))
+        size = max(i.lanes for i in s.indices) * s.buffer.dtype.bytes
+        together = self.halves.copied_together(s.buffer, s.indices) == size and self.halves.copies(load, size)
         condition = [write.condition(there)] if there is not None else []
         if together:
-            self.call(f"polytc_copy_{together}", self.places.address(write, s.buffer, first(s.indices)),
+            self.call(f"polytc_copy_{size}", self.places.address(write, s.buffer, first(s.indices)),
                       address_of(self.places.place(load.buffer).name, write.flat(load.buffer, first(load.indices))), *condition)
+            return
+        if load.dtype != s.buffer.dtype:
+            super().store(s)
             return
         for k in range(max(i.lanes for i in s.indices)):
             element = self.places.element(write, s.buffer, tuple(vector_lanes.lane(i, k) for i in s.indices))
@@ -147,6 +151,11 @@ class KernelWriter(GroupWriter):
             copies = f" {s.copies}" if s.copies else "" if s.kind == "unroll" else " 1"
             self.line(f"#pragma unroll{copies}")
         self.loop(s)
+
+
+def _factors(p: MatrixProduct) -> str:
+    """What the instruction's function is called after: `half`, or `u8i8`."""
+    return memory.BITS.get(p.of[0]) or "".join(p.of)
 
 
 def _operands(p: MatrixProduct) -> tuple[str, str]:

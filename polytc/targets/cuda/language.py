@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polytc.targets.ctext import half_bits, intrinsics, plain_rows
+from polytc.targets.ctext import half_bits, intrinsics, plain_rows, word_dots
 from polytc.targets.ctext.language import Language
 from polytc.targets.cuda import types, vectors
 
@@ -25,8 +25,14 @@ WORDS = {
 }
 """Functions between floats and the bits of halves."""
 
+DOTS = word_dots.functions(DEVICE, "unsigned int", {
+    name: [("defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 610",
+            ("int r;", word_dots.INSTRUCTION.format(*word_dots.signs(name, "s32", "u32")), "return r;"))]
+    for name in ("dot_i8i8", "dot_u8u8", "dot_u8i8")})
+"""Functions of words of bytes."""
+
 CUDA = Language("CUDA C", types.LANES, types.scalar, types.vector, types.unsigned, types.mask, types.constant, types.value_bits,
                 plain_rows.FLOAT, plain_rows.INTEGER, plain_rows.UNSIGNED, intrinsics.BOOL, plain_rows.HELPERS, limits=False,
                 words=WORDS, byte=types.byte, function=DEVICE, vectors=vectors.CudaVectors(),
                 atomics={"+": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "&": "atomicAnd", "|": "atomicOr",
-                         "^": "atomicXor"})
+                         "^": "atomicXor"}, dots=DOTS)

@@ -7,7 +7,8 @@
 for 16 steps k, two rows r and two columns c at a time (codegen.matrix_products). Each thread gets of a block of 8 x 8 numbers
 two of row `lane // 4`; rows are those of an operand where it lies along k in memory, and its columns where it does not. That is
 right where the places are those of a warp: each operand moves with the numbers of its items in strides that fit, and lies so
-that blocks begin at multiples of 16 bytes.
+that blocks begin at multiples of 16 bytes. Words of bytes are read likewise, as 8 x 4 of them are as many bytes; their blocks
+are never transposed, so that both operands lie along k.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from dataclasses import dataclass, field
 from polytc.codegen import linear_forms, loops, matrix_products, ndrange, traverse
 from polytc.codegen.linear_forms import Terms
 from polytc.codegen.matrix_products import MatrixProduct
+from polytc.targets.ctext import word_dots
 
 LANE = loops.Var("lane of a warp")
 """The number of a thread in its warp."""
 SIDE = 8
-"""Rows and columns of a block."""
+"""Rows of a block, and halves in each."""
+BLOCK = 16
+"""Bytes of a row of a block."""
 _COLUMN, _ROW = loops.Var("item0"), loops.Var("item1")
 
 
@@ -36,7 +40,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class Unit:
-    """products: by the identity of their outermost loops; tiles: the arrays of halves that they read."""
+    """products: by the identity of their outermost loops; tiles: the arrays of halves or words that they read."""
 
     products: Mapping[int, MatrixProduct] = field(default_factory=dict)
     tiles: frozenset[loops.Buffer] = frozenset()
@@ -60,14 +64,16 @@ def of_kernel(kernel: loops.Kernel) -> Unit:
 
 def copied(value: loops.Expr) -> tuple[loops.Load, loops.Expr | None] | None:
     """What a value copies from global memory, and the condition under which it does, and is 0 otherwise; None if it is another
-    value."""
+    value. Of words of bytes that lie side by side it is the first byte of all."""
     match value:
         case loops.Load() if value.buffer.space == "global":
             return value, None
-        case loops.Select(a=loops.Load() as load, b=b, cond=cond) if load.buffer.space == "global":
+        case loops.Call() if (words := word_dots.neighbours(value)) is not None and words[0].buffer.space == "global":
+            return words[0], None
+        case loops.Select(a=a, b=b, cond=cond) if not isinstance(a, loops.Select) and (load := copied(a)) is not None:
             zero, test = traverse.repeated(b), traverse.repeated(cond)
             known = isinstance(zero, loops.Const) and zero.value == 0 and test.lanes == 1
-            return (load, test) if known else None
+            return (load[0], test) if known else None
     return None
 
 
@@ -78,10 +84,10 @@ def left(p: MatrixProduct) -> Reads | None:
     if terms is None or _ROW not in terms or _COLUMN in terms:
         return None
     lane, first = _digit(LANE, 1, SIDE), _times(_quotient(_ROW, SIDE), SIDE)
-    rows = {row: _sum(row, _digit(LANE, SIDE, 2))}
-    if _lies_along(terms, step):
-        return _moved(p.left, False, {**rows, _ROW: _sum(first, lane), step: _sum(step, _times(_quotient(LANE, 16), SIDE))})
-    if _lies_along(terms, _ROW):
+    rows, own = {row: _sum(row, _digit(LANE, SIDE, 2))}, _in_block(p.left)
+    if _lies_along(terms, step, own):
+        return _moved(p.left, False, {**rows, _ROW: _sum(first, lane), step: _sum(step, _times(_quotient(LANE, 16), own))})
+    if p.left.dtype.is_half and _lies_along(terms, _ROW, own):
         far = _sum(_sum(step, _times(_quotient(LANE, 16), SIDE)), lane)
         return _moved(p.left, True, {**rows, _ROW: first, step: far})
     return None
@@ -93,11 +99,11 @@ def right(p: MatrixProduct) -> Reads | None:
     step, column, pair = (loops.Var(s.var) for s in (p.steps, p.columns, p.pair))
     if terms is None or _ROW in terms or terms.get(_COLUMN) != 2 * terms.get(pair, 0):
         return None
-    columns = {column: _sum(column, _quotient(LANE, 16)), _COLUMN: zero}
-    if _lies_along(terms, step):
+    columns, own = {column: _sum(column, _quotient(LANE, 16)), _COLUMN: zero}, _in_block(p.right)
+    if _lies_along(terms, step, own):
         return _moved(p.right, False, {**columns, pair: _digit(LANE, 1, SIDE),
-                                       step: _sum(step, _times(_digit(LANE, SIDE, 2), SIDE))})
-    if _lies_along({a: c for a, c in terms.items() if a != _COLUMN}, pair):
+                                       step: _sum(step, _times(_digit(LANE, SIDE, 2), own))})
+    if p.right.dtype.is_half and _lies_along({a: c for a, c in terms.items() if a != _COLUMN}, pair, own):
         return _moved(p.right, True, {**columns, pair: zero, step: _sum(step, _digit(LANE, 1, 16))})
     return None
 
@@ -112,9 +118,14 @@ def _place(e: loops.Load) -> Terms | None:
     return None if hidden else total
 
 
-def _lies_along(terms: Terms, along: loops.Var) -> bool:
-    """Do blocks of the operand have rows along a variable, at multiples of their size?"""
-    return terms.get(along) == 1 and all(c % SIDE == 0 for a, c in terms.items() if a != along)
+def _in_block(e: loops.Load) -> int:
+    """Numbers in a row of a block."""
+    return BLOCK // e.dtype.bytes
+
+
+def _lies_along(terms: Terms, along: loops.Var, own: int) -> bool:
+    """Do blocks of the operand have rows along a variable, at multiples of their size? own: numbers in a row."""
+    return terms.get(along) == 1 and all(c % own == 0 for a, c in terms.items() if a != along)
 
 
 def _moved(e: loops.Load, across: bool, values: Mapping[loops.Var, loops.Expr]) -> Reads:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from polytc.codegen import intervals, loops
-from polytc.program.scalars import DType
+from polytc.program.scalars import I8, U8, DType
 from polytc.targets.ctext import places
 from polytc.targets.ctext.text import PREFIX, operand
 from polytc.targets.cuda import types
@@ -61,27 +61,32 @@ class Memory(places.Memory):
     alignment: ClassVar[int] = ALIGNED
 
     def __init__(self, kernel: loops.Kernel, spell: Callable[[loops.Buffer], str], language: Language, unit: Unit) -> None:
-        """unit: whose tiles hold the bits of halves."""
+        """unit: whose tiles hold the bits of halves, or words."""
         self.unit = unit
         self.apart = unit.products.keys()
         super().__init__(kernel, spell, True, language)
 
     def _own(self, b: loops.Buffer, name: str, accesses: Sequence[places.Access]) -> places.Place:
         made = super()._own(b, name, accesses)
-        return replace(made, ctype=types.memory(b.dtype, "global"), half=b.dtype.name) if b in self.unit.tiles else made
+        bits = b in self.unit.tiles and b.dtype.is_half
+        return replace(made, ctype=types.memory(b.dtype, "global"), half=b.dtype.name) if bits else made
 
     def bytes_of(self, b: loops.Buffer) -> int:
         return b.dtype.bytes if b in self.unit.tiles else super().bytes_of(b)
 
     def copied_together(self, b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> int:
-        """The bytes that one copy takes of neighbouring halves; 0 where they must be copied one by one."""
+        """The bytes that one copy takes of neighbouring halves or words; 0 where they must be copied one by one."""
         lanes = max(i.lanes for i in indices)
         terms = zip(places.first(indices), b.strides, strict=True)
         aligned = all(intervals.multiple(e) * stride % lanes == 0 for e, stride in terms)
-        if lanes * b.dtype.bytes not in (4, 8, ALIGNED) or not self.is_contiguous(indices) or not aligned:
+        if lanes * b.dtype.bytes not in (4, 8, ALIGNED) or not (lanes == 1 or self.is_contiguous(indices)) or not aligned:
             return 0
         self.needs_alignment |= b.space == "global"
         return lanes * b.dtype.bytes
+
+    def copies(self, e: loops.Load, size: int) -> bool:
+        """Does one copy take so many bytes of neighbouring numbers, or bytes of words, that begin at what is loaded?"""
+        return self.begins_at(e, size) if e.dtype in (I8, U8) else self.copied_together(e.buffer, e.indices) == size
 
     def load_half(self, write: Expressions, e: loops.Load) -> str:
         """A half as a float, in an array of any dimensions."""

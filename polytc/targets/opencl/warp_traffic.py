@@ -15,7 +15,8 @@ import numpy as np
 
 from polytc.codegen import loops, matrix_products, traverse
 from polytc.codegen.matrix_products import MatrixProduct
-from polytc.machine import Machine
+from polytc.machine import Machine, MatrixUnit
+from polytc.program.words import BYTES
 
 SECTOR = 32
 """Bytes that global memory moves at least."""
@@ -49,8 +50,7 @@ def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine, s
     """The traffic of a kernel as it is launched; None where it depends on open sizes that `sizes` does not have."""
     numbers = np.arange(prod(local_size))
     ids = {f"item{axis}": numbers // prod(local_size[:axis]) % size for axis, size in enumerate(local_size)}
-    faster = machine.matrix_unit.faster if machine.matrix_unit is not None else 0.0
-    counter = _Counter(ids, machine.warp, machine.costs.groups.banks, faster, Traffic())
+    counter = _Counter(ids, machine.warp, machine.costs.groups.banks, machine.matrix_unit, Traffic())
     values = {name: np.asarray(n) for name, n in (sizes or {}).items()}
     try:
         for s in kernel.host:
@@ -82,15 +82,14 @@ class _Counter:
     ids: Mapping[str, np.ndarray]
     warp: int
     banks: int
-    faster: float
-    """Products of a matrix unit in the time of a multiply-add; 0: there is none."""
+    unit: MatrixUnit | None
     traffic: Traffic
     under_way: float = 0.0
     """Loads that follow one another, of those since the last barrier."""
 
     def statement(self, s: loops.Stmt, at: _Place) -> None:
         match s:
-            case loops.For() if self.faster and (product := matrix_products.product_of(s)) is not None:
+            case loops.For() if self.unit is not None and (product := matrix_products.product_of(s)) is not None:
                 self.product(product, at)
             case loops.For():
                 self.loop(s, at)
@@ -133,8 +132,10 @@ class _Counter:
         """A product of tiles, for which a warp reads four blocks of both operands in as many passes."""
         items = int(at.active.sum())
         steps, rows, columns, pair = (float(_value(s.upper, at.values)) for s in (p.steps, p.rows, p.columns, p.pair))
-        reads = steps / matrix_products.STEPS * (rows + columns) / 2 * BLOCKS * -(-items // self.warp) * at.times
-        self.traffic.operations += steps * rows * columns * pair * items * at.times / self.faster
+        reads = steps / p.at_once * (rows + columns) / 2 * BLOCKS * -(-items // self.warp) * at.times
+        assert self.unit is not None, "warp traffic: no matrix unit"
+        faster = self.unit.faster if p.left.dtype.is_half else self.unit.bytes_faster / BYTES
+        self.traffic.operations += steps * rows * columns * pair * items * at.times / faster if faster else 0
         self.traffic.passes += reads
         self.traffic.words += reads
 

@@ -9,7 +9,8 @@ import pytest
 from polytc.lang import build
 from polytc.machine import AVX512
 from polytc.program import program as pr
-from polytc.rewrite.cpu import dot_words, matrix_tiles, pack
+from polytc.rewrite import dot_words
+from polytc.rewrite.cpu import matrix_tiles, pack
 from tests.rewrite.equal import same_results
 
 VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")

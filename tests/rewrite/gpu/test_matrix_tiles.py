@@ -10,13 +10,16 @@ import pytest
 import polytc
 from polytc import decisions, errors, stages
 from polytc.machine import DEVICES, GENERIC_GPU, MatrixUnit
+from polytc.rewrite import dot_words
 from polytc.rewrite.gpu import contraction_tiles, matrix_tiles
+from polytc.rewrite.step import Decision
 from polytc.schedule.facts.fusion_groups import is_contraction, partition
 from polytc.targets.cuda.target import CudaTarget
 
 GPU = DEVICES["nvidia-sm90"]
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
 Shapes = dict[str, tuple[int, ...]]
+HALVES = matrix_tiles.Numbers(2, 9.6)
 
 
 def contraction(text: str, shapes: Shapes, dtype: str = "f16"):
@@ -72,13 +75,13 @@ def test_numbers_that_are_copied_at_once(text: str, shapes: Shapes, x: str, alon
     (4096, False, 128, 256, 16, "two copies of longer tiles do not fit"),
     (4096, False, 16 * 127 + 1, 128, 0, "nor do rows with a stride of 16")])
 def test_steps(extent: int, whole: bool, rows: int, columns: int, steps: int, why: str) -> None:
-    assert matrix_tiles.steps(extent, whole, lambda n: [(n, columns), (1, rows, n)], GPU) == steps, why
+    assert matrix_tiles.steps(extent, whole, lambda n: [(n, columns), (1, rows, n)], GPU, HALVES) == steps, why
 
 
 def test_estimates_grow_with_what_there_is_to_do() -> None:
     def time(elements: tuple[int, int], lanes: int = 8, stride: int = 1) -> float:
         boxes = [(32, 8 * elements[0]), (stride * (16 * elements[1] - 1) + 1, 32)]
-        return matrix_tiles.time((4, 16, 2), elements, boxes, (lanes, lanes), 32, GPU)
+        return matrix_tiles.time((4, 16, 2), elements, boxes, (lanes, lanes), 32, GPU, HALVES)
     assert all(a < b for a, b in pairwise(time(e) for e in ((4, 2), (8, 2), (8, 4), (16, 8))))
     assert time((16, 8), 8) < time((16, 8), 1)
     assert time((16, 8)) < time((16, 8), stride=16)
@@ -102,6 +105,30 @@ def test_large_products_take_the_unit(name: str) -> None:
     times = contraction_tiles.seconds(program, group, DEVICES[name])
     assert times is not None
     assert 1e-5 < times[0] < times[1] < 1e-1
+
+
+def test_words_have_half_as_many_steps_for_the_bytes_of_halves() -> None:
+    words = matrix_tiles.Numbers(4, GPU.matrix_unit.bytes_faster / 4 if GPU.matrix_unit else 0.0)
+    assert (HALVES.steps, words.steps) == ((32, 16), (16, 8))
+    assert matrix_tiles.steps(1024, False, lambda n: [(n, 128), (128, n)], GPU, words) == 16
+    boxes = [(8 * 16, 16), (16 * 8, 16)]
+    half, byte = (matrix_tiles.time((4, 16, 2), (16, 8), boxes, (lanes, lanes), n, GPU, of) / steps
+                  for of, lanes, n, steps in ((HALVES, 8, 32, 1), (words, 4, 16, 4)))
+    assert byte < half, "of a product of bytes, four of which are a step"
+
+
+@pytest.mark.parametrize(("text", "shapes", "along"), [
+    ("C[i,j] += i32(A[i,k])*i32(B[j,k])", {"A": (64, 64), "B": (64, 64)}, "k"),
+    ("C[i,j] += i32(A[k,i])*i32(B[j,k])", {"A": (64, 64), "B": (64, 64)}, ""),
+    ("C[i,j] max= i32(A[i,k])*i32(B[j,k])", {"A": (64, 64), "B": (64, 64)}, ""),
+])
+def test_words_lie_along_the_sum(text: str, shapes: Shapes, along: str) -> None:
+    """Words of what lies otherwise are for items alone, as blocks of words cannot be transposed."""
+    program = stages.build(text, shapes, {"A": "i8", "B": "i8"})
+    dots = [dot_words.DotWords("S1", "dot_i8i8", "k")] if "max" not in text else []
+    program = dot_words.group(program, Decision(GPU, tuple(dots)))
+    s = program.statement("S1")
+    assert matrix_tiles.steps_along(program, s, s.where, "j", "i", GPU) == along
 
 
 def test_no_unit_no_products() -> None:

@@ -217,10 +217,43 @@ static inline void polytc_multiply_bfloat(float *upper, float *lower, const unsi
     polytc_multiply(upper, lower, a, b, true);
 }
 
-static inline void polytc_blocks(unsigned *parts, const unsigned short *row, bool across)
+/* As polytc_multiply, of 32 bytes in each row, four in a word; sums wrap. */
+static inline void polytc_multiply_bytes(int *upper, int *lower, const unsigned *a, const unsigned *b, bool first, bool second)
+{
+    polytc_gift own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {}, nullptr};
+    const polytc_gift *all = polytc_meet(own);
+    const int lane = polytc_lane();
+    unsigned sums[4] = {};
+    for (int place = 0; place < 4; place++) {
+        const int down = place / 2, column = lane % 4 * 2 + place % 2;
+        for (int k = 0; k < 32; k++) {
+            const unsigned left = all[lane / 4 * 4 + k % 16 / 4].a[down + k / 16 * 2] >> k % 4 * 8 & 0xff;
+            const unsigned right = all[column * 4 + k % 16 / 4].b[k / 16] >> k % 4 * 8 & 0xff;
+            const int x = first ? static_cast<signed char>(left) : static_cast<int>(left);
+            const int y = second ? static_cast<signed char>(right) : static_cast<int>(right);
+            sums[place] += static_cast<unsigned>(x * y);
+        }
+    }
+    for (int n = 0; n < 2; n++) {
+        upper[n] = static_cast<int>(static_cast<unsigned>(upper[n]) + sums[n]);
+        lower[n] = static_cast<int>(static_cast<unsigned>(lower[n]) + sums[2 + n]);
+    }
+}
+
+#define POLYTC_BYTES(name, first, second) \
+    static inline void polytc_multiply_##name(int *upper, int *lower, const unsigned *a, const unsigned *b) \
+    { \
+        polytc_multiply_bytes(upper, lower, a, b, first, second); \
+    }
+POLYTC_BYTES(i8i8, true, true)
+POLYTC_BYTES(i8u8, true, false)
+POLYTC_BYTES(u8i8, false, true)
+POLYTC_BYTES(u8u8, false, false)
+
+static inline void polytc_blocks(unsigned *parts, const void *row, bool across)
 {
     polytc_gift own = {};
-    own.row = row;
+    own.row = static_cast<const unsigned short *>(row);
     if (reinterpret_cast<uintptr_t>(row) % 16) abort();
     const polytc_gift *all = polytc_meet(own);
     const int lane = polytc_lane(), r = lane / 4, c = lane % 4 * 2;
@@ -231,44 +264,44 @@ static inline void polytc_blocks(unsigned *parts, const unsigned short *row, boo
     }
 }
 
-static inline void polytc_read_blocks(unsigned *parts, const unsigned short *row)
+static inline void polytc_read_blocks(unsigned *parts, const void *row)
 {
     polytc_blocks(parts, row, false);
 }
 
-static inline void polytc_read_blocks_across(unsigned *parts, const unsigned short *row)
+static inline void polytc_read_blocks_across(unsigned *parts, const void *row)
 {
     polytc_blocks(parts, row, true);
 }
 
 /* Copies arrive when they are waited for, and no sooner. */
 struct polytc_copy {
-    unsigned short *to;
-    const unsigned short *from;
+    void *to;
+    const void *from;
     int bytes;
     bool there;
 };
 enum { POLYTC_COPIES = 256 };
 static polytc_copy polytc_copies[POLYTC_MOST][POLYTC_COPIES];
 
-static inline void polytc_copy_later(unsigned short *to, const unsigned short *from, int bytes, bool there)
+static inline void polytc_copy_later(void *to, const void *from, int bytes, bool there)
 {
     const uintptr_t place = reinterpret_cast<uintptr_t>(to) | (there ? reinterpret_cast<uintptr_t>(from) : 0);
     if (polytc_current->copies == POLYTC_COPIES || place % static_cast<unsigned>(bytes)) abort();
     polytc_copies[polytc_current - polytc_fibers][polytc_current->copies++] = {to, from, bytes, there};
 }
 
-static inline void polytc_copy_4(unsigned short *to, const unsigned short *from, bool there = true)
+static inline void polytc_copy_4(void *to, const void *from, bool there = true)
 {
     polytc_copy_later(to, from, 4, there);
 }
 
-static inline void polytc_copy_8(unsigned short *to, const unsigned short *from, bool there = true)
+static inline void polytc_copy_8(void *to, const void *from, bool there = true)
 {
     polytc_copy_later(to, from, 8, there);
 }
 
-static inline void polytc_copy_16(unsigned short *to, const unsigned short *from, bool there = true)
+static inline void polytc_copy_16(void *to, const void *from, bool there = true)
 {
     polytc_copy_later(to, from, 16, there);
 }

@@ -17,7 +17,8 @@ import numpy as np
 
 from polytc import errors
 from polytc.disk import cache
-from polytc.machine import Cache, Machine, detect_caches
+from polytc.machine import DEVICES, Cache, Machine, detect_caches
+from polytc.machine.described import EITHER_SIGN
 from polytc.native import forks
 from polytc.targets.opencl.driver import child
 from polytc.targets.opencl.driver.drivers import Device, build, find, load, of, pyopencl
@@ -39,6 +40,9 @@ void polytc_probe(__global const float* restrict x, __global float* restrict y)
 }
 """
 """What a device must build and compute: some drivers are listed and then fail every build."""
+
+DOTS = (6, 1)
+"""The first compute capability with dot products of bytes (NVIDIA, PTX ISA, dp4a)."""
 
 __all__ = ["PROBE", "Device", "build", "choose", "describe", "find", "has_double", "load", "machine_of", "of", "probe",
            "pyopencl", "takes_addresses"]
@@ -125,7 +129,21 @@ def machine_of(device: Device) -> Machine:
     fast_local_memory = gpu and d.local_mem_type == pyopencl().device_local_mem_type.LOCAL  # else in the caches anyway
     return Machine("gpu" if gpu else "cpu", vector, registers, 4, 1 if gpu else 2, caches, d.max_compute_units,
                    max_work_group=d.max_work_group_size, local_bytes=d.local_mem_size, warp=_warp(d) if gpu else 1,
-                   item_registers=registers if gpu else 0, fast_local_memory=fast_local_memory)
+                   item_registers=registers if gpu else 0, fast_local_memory=fast_local_memory,
+                   word_dots=_word_dots(d) if gpu else ())
+
+
+def _word_dots(handle: Any) -> tuple[str, ...]:
+    """See Machine.word_dots: what the extension says, or NVIDIA's compute capability, or the name of AMD's architecture
+    ('gfx90a:sramecc+:xnack-'), of which a described one has them."""
+    if "cl_khr_integer_dot_product" in handle.extensions.split():
+        return EITHER_SIGN
+    try:
+        capability = (handle.compute_capability_major_nv, handle.compute_capability_minor_nv)
+        return EITHER_SIGN if capability >= DOTS else ()
+    except (AttributeError, pyopencl().Error):
+        described = DEVICES.get(f"amd-{handle.name.split(':')[0]}")
+        return described.word_dots if described is not None else ()
 
 
 def _warp(handle: Any) -> int:

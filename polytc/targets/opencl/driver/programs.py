@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from polytc import errors
 from polytc.disk import cache
+from polytc.targets.ctext.word_dots import FEATURE
 from polytc.targets.opencl.driver import child, devices, rounding
 from polytc.targets.opencl.workarounds import WITHOUT_OPTIMISATION
 
@@ -30,7 +31,7 @@ def built(name: str, text: str, options: list[str], on: Session) -> Any:
     if "oclgrind" in on.device.platform.lower():
         # its simulation of optimised code is wrong for some branches
         options = [*options, WITHOUT_OPTIMISATION]
-    options = rounding.options(options, text, on.device, on.context)
+    options = rounding.options(_newest(options, text, on.device), text, on.device, on.context)
     key = _key(text, options, on.device)
     stored = cache.get(key)
     if stored is not None:
@@ -47,6 +48,14 @@ def built(name: str, text: str, options: list[str], on: Session) -> Any:
         return devices.build(on.context, text, options)
     except cl.Error as e:
         raise _refused(name, text, str(e), on.device) from e
+
+
+def _newest(options: list[str], text: str, device: devices.Device) -> list[str]:
+    """The options with OpenCL C 3.0, in which compilers say that they have dot products of bytes, for a text that asks. Without
+    it the text computes the same by multiply-adds."""
+    version = re.match(r"OpenCL (\d+)\.", device.version)
+    new = FEATURE in text and version is not None and int(version[1]) >= 3
+    return ["-cl-std=CL3.0" if new and o == "-cl-std=CL1.2" else o for o in options]
 
 
 def _made(name: str, text: str, options: list[str], device: devices.Device) -> tuple[bytes, list[str]]:

@@ -9,7 +9,7 @@ from polytc.program import program as pr
 from polytc.program.evaluator import evaluate
 from polytc.program.scalars import BF16, I8
 from polytc.program.words import PARTS, parts
-from polytc.rewrite.cpu.word_tensors import Factor, Words, WordTensors, along
+from polytc.rewrite.word_tensors import Factor, Words, WordTensors, along
 
 
 def factor(program: pr.Program, n: int) -> Factor:

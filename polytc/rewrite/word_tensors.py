@@ -36,7 +36,8 @@ class Factor:
 class Words:
     """A factor in `count` words of numbers of type `kind` along dimension `dimension` of its tensor, `steps` numbers in all;
     those beyond are 0. flipped: the top bit of each number is, so that it is 128 more (u8 from i8) or less (i8 from u8).
-    part: the call that makes words of parts of f32 (program.words.PARTS), '' for numbers as they are."""
+    part: the call that makes words of parts of f32 (program.words.PARTS), '' for numbers as they are. rows: whether the words'
+    dimension is the last one, wherever that of the numbers is."""
 
     factor: Factor
     kind: DType
@@ -44,6 +45,7 @@ class Words:
     steps: int
     count: int
     part: str = ""
+    rows: bool = False
 
     @property
     def flipped(self) -> bool:
@@ -73,21 +75,36 @@ class WordTensors:
         """The read of the words in place of that of the factor."""
         source, d = self.old.tensor(w.factor.read.tensor), w.dimension
         shape = tuple(w.count if n == d else extent for n, extent in enumerate(source.shape))
-        target = self._tensor(f"{source.name}_{w.part or 'words'}", U32, shape, source.lower)
+        order = sorted(range(len(shape)), key=lambda n: w.rows and n == d)
+        target = self._tensor(f"{source.name}_{w.part or 'words'}", U32, tuple(shape[n] for n in order),
+                              tuple(source.lower[n] for n in order))
         ranges = [pr.Range(f"x{n}", lo, lo + extent) for n, (lo, extent) in enumerate(zip(source.lower, shape, strict=True))]
         whole, rest = divmod(w.steps, w.group)
         ranges[d] = replace(ranges[d], upper=whole)
         cell: list[pr.Expr] = [pr.Index(r.index) for r in ranges]
         first = pr.Binary("*", pr.Const(w.group, I64), cell[d], I64)
-        self._assign(target, cell, self._word(w, first, w.group), tuple(ranges))
+        def assign(value: pr.Expr, ranges: Sequence[pr.Range]) -> None:
+            self._assign(target, [cell[n] for n in order], value, tuple(ranges))
+        assign(self._word(w, first, w.group), ranges)
         if rest:
             cell[d] = pr.Const(whole, I64)
-            self._assign(target, cell, self._word(w, pr.Const(whole * w.group, I64), rest), tuple(ranges[:d] + ranges[d + 1:]))
+            assign(self._word(w, pr.Const(whole * w.group, I64), rest), ranges[:d] + ranges[d + 1:])
         filled = whole + (rest > 0)
         if filled < w.count:
             cell[d], ranges[d] = pr.Index(f"x{d}"), pr.Range(f"x{d}", filled, w.count)
-            self._assign(target, cell, pr.Const(0, U32), tuple(ranges))
-        return pr.Read(target.name, w.factor.read.subscripts, U32)
+            assign(pr.Const(0, U32), ranges)
+        read = w.factor.read
+        return pr.Read(target.name, tuple(read.subscripts[n] for n in order), U32, self._beyond(w))
+
+    def _beyond(self, w: Words) -> pr.Const | None:
+        """The word of what a read is where there is no number."""
+        default, kind = w.factor.read.default, w.factor.read.dtype
+        if default is None:
+            return None
+        assert kind.bits == w.kind.bits, "words: other numbers beyond the ends"
+        bits = int(default.value) & (1 << kind.bits) - 1
+        whole = sum(bits << n * kind.bits for n in range(w.group))
+        return pr.Const(whole ^ (TOP_BITS if w.flipped else 0), U32)
 
     def _word(self, w: Words, first: pr.Expr, count: int) -> pr.Expr:
         """The word of `count` numbers from the coordinate `first` on, filled up with what becomes 0."""

@@ -20,8 +20,7 @@ from polytc.native import jit
 from polytc.program import program as pr
 from polytc.program.scalars import named
 from polytc.program.words import DOTS
-from polytc.rewrite import table
-from polytc.rewrite.cpu import dot_words
+from polytc.rewrite import dot_words, table
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
 from tests.processor_here import target_for
