@@ -50,6 +50,13 @@ def at(n: Extent, sizes: Mapping[str, int]) -> int:
     return n.at(sizes) if isinstance(n, Product) else formulas.at(n, sizes)
 
 
+def replaced(n: Extent, sizes: Mapping[str, int]) -> Extent:
+    """An extent with others for some of its sizes."""
+    if not isinstance(n, Product):
+        return formulas.replaced(n, sizes)
+    return reduce(times, (formulas.replaced(f, sizes) for f in n.factors))
+
+
 def data(n: Extent) -> Any:
     """An extent as what JSON can hold; `from_data` reads it."""
     return ["product", *map(formulas.data, n.factors)] if isinstance(n, Product) else formulas.data(n)
