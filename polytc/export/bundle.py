@@ -8,7 +8,7 @@ Where intermediate values lie is the writer's choice: a bundle says only how lon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -37,6 +37,7 @@ from polytc.targets.c import language
 from polytc.targets.ctext.constants import MACROS
 from polytc.targets.cuda import types
 from polytc.targets.cuda.target import CudaTarget
+from polytc.targets.opencl.launch_times import LaunchTime
 from polytc.targets.opencl.starvation import Starving
 
 RESERVED = frozenset("""
@@ -106,11 +107,22 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Model:
+    """What is known of a variant's time. typical: the sizes that it is made for; launches: their estimates; reasons: lines on
+    what it decides otherwise than others, and where it is the fastest."""
+
+    typical: Mapping[str, int]
+    launches: tuple[LaunchTime, ...]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Bundle:
     """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
     sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
     everything stays inside of its array, and the text is this program; products: names of products of two extents, which count
-    as further sizes."""
+    as further sizes. others: more variants of the program of open sizes, each a bundle of the same arguments, sizes and limits;
+    the host takes the one whose `model` says that it is the fastest. about: lines on how variants were chosen."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -122,25 +134,42 @@ class Bundle:
     sizes: tuple[str, ...] = ()
     limits: tuple[QuasiAffine, ...] = ()
     products: tuple[tuple[str, tuple[int, int]], ...] = ()
+    others: tuple[Bundle, ...] = ()
+    model: Model | None = None
+    about: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> tuple[Bundle, ...]:
+        """All, in the order of their numbers."""
+        return (self, *self.others)
 
     @property
     def starving(self) -> tuple[Starving, ...]:
         """The launches that leave most of a GPU idle although there is more to do at once."""
-        return tuple(x for unit in self.units for x in unit.lowered.starving)
+        return tuple(x for v in self.variants for unit in v.units for x in unit.lowered.starving)
 
     @property
     def too_large(self) -> tuple[TooLarge, ...]:
         """The temporaries of a GPU's kernels that local memory has no room for."""
-        made = [unit.lowered for unit in self.units]
+        made = [unit.lowered for v in self.variants for unit in v.units]
         return tuple(x for low in made if low.target.machine.kind == "gpu" for x in too_large(low.loops, low.target.machine))
 
 
 def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None) -> Bundle:
     """The bundle of a program. name: of what is exported; the program's if not said; schedule: as `polytc.compile` takes it.
     Raises ArgumentError E410 where POLYTC_CHECK_INDICES asks for what no host does."""
+    check_exported(program)
+    return of_lowered(program, lower_program(program, target, loading.request(schedule, target.machine)), target, name)
+
+
+def check_exported(program: Program) -> None:
+    """Raises ArgumentError E410 where POLYTC_CHECK_INDICES asks for what no host does."""
     if decides(program):
         check_unchecked("exported code")
-    lowered = lower_program(program, target, loading.request(schedule, target.machine))
+
+
+def of_lowered(program: Program, lowered: Lowered, target: Target, name: str = "") -> Bundle:
+    """The bundle of a program that is lowered. program: as it was given; name: as of_program takes it."""
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
     own_name = _named(name or program.name, target)
     named = _parameters([*program.arrays, *program.sizes], own_name, target)
