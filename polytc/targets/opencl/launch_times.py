@@ -104,7 +104,7 @@ class _Scene:
         names = (*self.program.sizes, *(name for name, _ in self.source.module.products))
         values = with_products({n: small.get(n, LARGE) for n in self.program.sizes}, self.source.module.products)
         spelled = {isl.name(n): values[n] for n in names}
-        titles = {isl.name(n): Size.named(n, 1) for n in names}
+        titles = {spelled: Size.named(n, 1) for n in names for spelled in (isl.name(n), isl.name(isl.name(n)))}
         found = []
         for launch, kernel in zip(self.source.launches, self.source.module.kernels, strict=True):
             traffic = warp_traffic.count(representative(kernel), launch.local_size, self.machine, spelled, open_=True)
