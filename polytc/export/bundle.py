@@ -54,6 +54,7 @@ RESERVED = frozenset("""
     kernel_text start event observer observed key key_begin mix identify compile load restored device given_values binary code
     length lines memset clone
     stream sizes own dim3 code_of enqueue static_cast const_cast reinterpret_cast
+    variant forced firsts buffer_counts estimate estimates real count turns launch_seconds seconds least found groups total
 """.split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
 PREFIXES = ("INT", "UINT", "CL_", "cl_", "cuda", "hip")
@@ -122,7 +123,8 @@ class Bundle:
     sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
     everything stays inside of its array, and the text is this program; products: names of products of two extents, which count
     as further sizes. others: more variants of the program of open sizes, each a bundle of the same arguments, sizes and limits;
-    the host takes the one whose `model` says that it is the fastest. about: lines on how variants were chosen."""
+    the host takes the one whose `model` says that it is the fastest. about: lines on how variants were chosen; spent: seconds
+    that it took."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -137,6 +139,7 @@ class Bundle:
     others: tuple[Bundle, ...] = ()
     model: Model | None = None
     about: tuple[str, ...] = ()
+    spent: float = 0.0
 
     @property
     def variants(self) -> tuple[Bundle, ...]:
@@ -168,8 +171,10 @@ def check_exported(program: Program) -> None:
         check_unchecked("exported code")
 
 
-def of_lowered(program: Program, lowered: Lowered, target: Target, name: str = "") -> Bundle:
-    """The bundle of a program that is lowered. program: as it was given; name: as of_program takes it."""
+def of_lowered(program: Program, lowered: Lowered, target: Target, name: str = "",
+               limits_: tuple[QuasiAffine, ...] | None = None) -> Bundle:
+    """The bundle of a program that is lowered. program: as it was given; name: as of_program takes it; limits_: see `limits`,
+    where the caller knows them."""
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
     own_name = _named(name or program.name, target)
     named = _parameters([*program.arrays, *program.sizes], own_name, target)
@@ -182,7 +187,12 @@ def of_lowered(program: Program, lowered: Lowered, target: Target, name: str = "
     places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
     unit = Unit(lowered, program.name)
     return Bundle(own_name, arguments, (), (unit,), (Step(0, places),), (), lives,
-                  tuple(named[len(arguments):]), in_bounds.size_limits(program), module.products)
+                  tuple(named[len(arguments):]), limits(program) if limits_ is None else limits_, module.products)
+
+
+def limits(program: Program) -> tuple[QuasiAffine, ...]:
+    """See Bundle.limits."""
+    return in_bounds.size_limits(program)
 
 
 def of_plan(plan: Plan, target: Target, name: str = "", *, licence: Licence = NONE, progress: Progress | None = None

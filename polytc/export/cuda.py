@@ -59,7 +59,7 @@ def write(bundle: Bundle, machine: Machine, to: Path, dialect: Dialect = CUDA) -
     name = bundle.name
     texts = {f"{name}.{dialect.ending}": code(folder, dialect), f"{name}.h": header(bundle, dialect),
              "main.c": c_host.main(bundle), "CMakeLists.txt": _cmake(folder, dialect),
-             f"{name}.json": description(folder, launches.made_for(machine), dialect)}
+             f"{name}.json": description(folder, machine, dialect)}
     to.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
         (to / file).write_text(text, encoding="ascii")
@@ -214,7 +214,7 @@ def _cmake(folder: Folder, dialect: Dialect) -> str:
                     FLAGS=f"target_compile_options({folder.bundle.name} PRIVATE {flags})\n" if flags else "")
 
 
-def description(folder: Folder, machine: str, dialect: Dialect) -> str:
+def description(folder: Folder, machine: Machine, dialect: Dialect) -> str:
     """The .json. Grids in blocks, axis x first."""
     def launch(t: Task) -> dict[str, object]:
         grid = [int(n) if n.isdigit() else n for n in _grid(t)]

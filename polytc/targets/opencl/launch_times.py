@@ -110,20 +110,20 @@ class _Scene:
             traffic = warp_traffic.count(representative(kernel), launch.local_size, self.machine, spelled, open_=True)
             if traffic is None:
                 return None
-            found.append(self.launch(launch, kernel, traffic, spelled, titles))
+            found.append(self.launch(launch, kernel, traffic, values, titles))
         return tuple(found)
 
     def launch(self, launch: Launch, kernel: loops.Kernel, traffic: Traffic, sizes: Mapping[str, int], titles: Mapping[str, int]
                ) -> LaunchTime:
-        """sizes: as kernels call them; titles: what the program calls these."""
-        repeats, middles = _repeated(launch, sizes)
+        """titles: what the program calls sizes that kernels call otherwise."""
+        repeats, middles = _repeated(launch, sizes, titles)
         items = prod(launch.local_size)
         local = (x.buffer for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.Alloc) and x.buffer.space == "local")
         held = resident(items, sum(int(b.size) * b.dtype.bytes for b in local), self.machine)
         whole = {isl.name(t.name): t for t in self.program.tensors}
         arrays = tuple(_bytes(whole[b.name]) if b.name in whole else int(b.size) * b.dtype.bytes for b in kernel.args)
-        work_items = tuple(extents.replaced(extents.replaced(n, middles), titles) for n in launch.global_size)
-        return LaunchTime(launch.entry, _titled(repeats, titles), work_items, items, held,
+        work_items = tuple(extents.replaced(n, {**titles, **middles}) for n in launch.global_size)
+        return LaunchTime(launch.entry, repeats, work_items, items, held,
                           Traffic(**{n: _titled(c, titles) for n, c in vars(traffic).items()}), arrays)
 
 
@@ -134,11 +134,11 @@ def _bytes(t: pr.Tensor) -> Extent:
     return total
 
 
-def _repeated(launch: Launch, sizes: Mapping[str, int]) -> tuple[float, dict[str, int]]:
+def _repeated(launch: Launch, sizes: Mapping[str, int], titles: Mapping[str, int]) -> tuple[float, dict[str, int]]:
     """How often loops of the host launch a kernel, and the iterations in the middle of these, by their variables."""
     total, middles = 1.0, dict[str, int]()
     for r in launch.loops:
-        lower, upper = (extents.replaced(n, middles) for n in (r.lower, r.upper))
+        lower, upper = (extents.replaced(n, {**titles, **middles}) for n in (r.lower, r.upper))
         assert isinstance(lower, int), "a loop of the host has no product as its end"
         assert isinstance(upper, int), "a loop of the host has no product as its end"
         total = Count.trips((upper - lower + r.step - 1) // r.step, sizes) * total

@@ -1,0 +1,212 @@
+"""Variants: several plans of a program of open sizes in one export, of which the host takes the fastest for the sizes at hand.
+
+    C[i,j] += A[i,k]*B[k,j]
+    ->  0: tiles of 128 x 128, for large I and J        1: tiles of 32 x 16, so that few results have groups enough
+        2: 256 parts of k, for few results and many terms       3: a group for each row, for J=1
+
+The program is planned for some typical sizes, each time as if these were all (SAMPLE); what comes of it is right for all sizes. Of
+the plans that differ those stay that together lose least time, by the model of kernels (targets.opencl.launch_times), at all sizes
+of the sample: one after another, the one that helps most, until there are as many as are allowed, or the next one would save less
+than GAIN; then each is exchanged for one that helps more beside the others. The host evaluates the same model, whose formulas the folder has, and takes the variant that it says is the fastest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc import compiler, loading
+from polytc.codegen.target import Target
+from polytc.compiler import Lowered
+from polytc.decisions import NONE
+from polytc.errors import PolytcError
+from polytc.export import bundle
+from polytc.export.bundle import Bundle, Model
+from polytc.machine import Machine
+from polytc.program.affine import QuasiAffine, at
+from polytc.program.program import Program
+from polytc.program.sizes import Size, mapped, representatives, with_products
+from polytc.program.sizes import at as size_at
+from polytc.schedule.user.recipe import Recipe
+from polytc.targets.ctext.work_groups import LARGEST_OPEN
+from polytc.targets.opencl import launch_times
+from polytc.targets.opencl.launch_times import LaunchTime
+
+VARIANTS = 4
+"""Plans of an export where nobody says how many."""
+GAIN = 0.05
+"""What another variant has to save at least, of the time that those take which there are, over the sizes of the sample."""
+MAGNITUDES = {1: (1, 32, 256, 2048, 1 << 14, 1 << 18, 1 << 22), 2: (1, 16, 128, 1024, 1 << 14), 3: (1, 64, 512, 4096)}
+"""Values of each size in the sample, by the number of open sizes; of more sizes FEW."""
+FEW = (1, 48, 1024)
+SAMPLE, PLANNED = 256, 24
+"""Points of the sample, and those of them that a program of few statements is planned for, at most."""
+STATEMENTS = 4
+"""Of such a program; those with more are planned for fewer points, but for LEAST."""
+LEAST = 8
+SHOWN = 12
+"""Points of the sample whose estimates are written down."""
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A way to run the program. typical: the sizes that it is made for; seconds: at each point of the sample."""
+
+    typical: Sizes
+    lowered: Lowered
+    launches: tuple[LaunchTime, ...]
+    seconds: tuple[float, ...]
+
+
+def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None,
+               limit: int | None = None, typical: Sequence[Sizes] = ()) -> Bundle:
+    """As bundle.of_program, with at most so many variants where sizes are open. typical: the sizes that they are made for, each
+    of which then has its own unless `limit` says fewer; what a point does not say is as the program has it. A schedule leaves
+    nothing to choose, and machines without work-groups have one plan."""
+    points = [{**_own(program), **point} for point in typical]
+    most = limit if limit is not None else max(VARIANTS, len(points)) if len(points) != 1 else 1
+    base = _at(program, points[0]) if points else program
+    if not program.sizes or schedule is not None or most < 2 or target.machine.kind != "gpu":
+        return bundle.of_program(base, target, name, schedule)
+    bundle.check_exported(program)
+    start = time.perf_counter()
+    limits = bundle.limits(program)
+    sample = [*points, *(p for p in _sample(program, limits) if p not in points)]
+    planned = points or _spread(sample, PLANNED * STATEMENTS // max(STATEMENTS, len(program.statements)))
+    plans = _plans(base, target, planned, sample)
+    if not plans:                                                      # says why
+        return bundle.of_program(base, target, name)
+    kept = plans[:most] if points and len(plans) <= most else _cover(plans, most)
+    if len(kept) == 1 and not points:                                  # made for the sizes that the program has
+        return bundle.of_program(base, target, name)
+    about = _about(kept, plans, planned, sample)
+    made = _bundle(program, target, name, kept, limits)
+    return replace(made, about=about, spent=time.perf_counter() - start)
+
+
+def _own(program: Program) -> dict[str, int]:
+    """The sizes that a program is made for."""
+    return representatives((program.tensors, program.statements))
+
+
+def _at(program: Program, point: Sizes) -> Program:
+    """The same program, made for other sizes."""
+    made: Program = mapped(program, lambda n: Size.of(size_at(n, point), n.form))
+    return made
+
+
+# ---- sizes
+
+def _sample(program: Program, limits: Sequence[QuasiAffine]) -> Iterator[dict[str, int]]:
+    """The sizes that are looked at: those that the program has, and a lattice of magnitudes, without those at which it is
+    another program or whose arrays are too large."""
+    count = len(program.sizes)
+    each = MAGNITUDES.get(count, FEW)
+    lattice = [dict(zip(program.sizes, values, strict=True)) for values in itertools.product(each, repeat=min(count, 7))] if \
+        count <= 7 else []
+    for point in [_own(program), *_spread(lattice, SAMPLE)]:
+        elements = [prod(size_at(n, point) for n in program.tensor(name).shape) for name in program.arrays]
+        if all(at(form, point) >= 0 for form in limits) and max(elements, default=0) <= LARGEST_OPEN:
+            yield point
+
+
+def _spread(points: Sequence[dict[str, int]], most: int) -> list[dict[str, int]]:
+    """At most so many of some points, at equal distances."""
+    most = max(LEAST, most)
+    if len(points) <= most:
+        return list(points)
+    return [points[k * (len(points) - 1) // (most - 1)] for k in range(most)]
+
+
+# ---- plans
+
+def _plans(program: Program, target: Target, points: Sequence[Sizes], sample: Sequence[Sizes]) -> list[Plan]:
+    """What is decided for some sizes, each way once, with its estimates."""
+    found = dict[str, Plan]()
+    for point in points:
+        try:
+            lowered = compiler.lower_program(_at(program, point), target, loading.request(None, target.machine))
+        except PolytcError:
+            continue
+        key = "\n".join(str(replace(e, reason="")) for e in lowered.decisions.entries)
+        launches = launch_times.of_source(lowered.source, lowered.rewritten, target.machine, point) if key not in found else None
+        if launches is not None:
+            found[key] = Plan(point, lowered, launches, tuple(seconds(lowered, launches, p, target.machine) for p in sample))
+    return list(found.values())
+
+
+def seconds(lowered: Lowered, launches: tuple[LaunchTime, ...], sizes: Sizes, machine: Machine) -> float:
+    """What a plan takes at some sizes; infinite where its temporaries are too long for its indices."""
+    known = with_products(sizes, lowered.source.module.products)
+    if any(prod(size_at(n, known) for n in b.shape) > LARGEST_OPEN for b in lowered.source.module.scratch):
+        return float("inf")
+    return launch_times.seconds(launches, known, machine)
+
+
+def _cover(plans: Sequence[Plan], most: int) -> list[Plan]:
+    """The plans that together lose least, beside the best at each point, one after another."""
+    best = [min(times) for times in zip(*(p.seconds for p in plans), strict=True)]
+
+    def loss(chosen: Sequence[Plan]) -> float:
+        """How many times as long as the best plan takes: the quadratic mean over the sample, in which the worst count most."""
+        return math.sqrt(sum((min(p.seconds[k] for p in chosen) / b) ** 2 for k, b in enumerate(best)) / len(best))
+    kept = [min(plans, key=lambda p: loss([p]))]
+    while len(kept) < most:
+        before, another = loss(kept), min(plans, key=lambda p: loss([*kept, p]))
+        if before - loss([*kept, another]) < GAIN * before:
+            break
+        kept.append(another)
+    for k in range(len(kept)):                                         # the first ones were chosen without the last ones
+        kept[k] = min([kept[k], *plans], key=lambda p: loss([*kept[:k], p, *kept[k + 1:]]))
+    return list({id(p): p for p in kept}.values())
+
+
+# ---- what is said
+
+def _bundle(program: Program, target: Target, name: str, kept: Sequence[Plan],
+            limits: tuple[QuasiAffine, ...]) -> Bundle:
+    """The bundle of the first variant, with the others."""
+    common = set.intersection(*({str(replace(e, reason="")) for e in p.lowered.decisions.entries} for p in kept))
+    made = []
+    for n, plan in enumerate(kept):
+        wins = sum(plan.seconds[k] == min(p.seconds[k] for p in kept) for k in range(len(plan.seconds)))
+        first = f"made for {listed(plan.typical)}; the fastest at {wins} of {len(plan.seconds)} sizes that were looked at"
+        own = [str(e) for e in plan.lowered.decisions.entries if str(replace(e, reason="")) not in common and e.what != NONE]
+        one = bundle.of_lowered(_at(program, plan.typical), plan.lowered, target, name, limits)
+        made.append(replace(one, model=Model(plan.typical, plan.launches, (first, *own))))
+    return replace(made[0], others=tuple(made[1:]))
+
+
+def listed(sizes: Sizes) -> str:
+    """`I=64, J=1`."""
+    return ", ".join(f"{n}={v}" for n, v in sizes.items())
+
+
+def _about(kept: Sequence[Plan], plans: Sequence[Plan], planned: Sequence[Sizes], sample: Sequence[Sizes]) -> tuple[str, ...]:
+    """How the variants were chosen, with a table of estimates."""
+    best = [min(times) for times in zip(*(p.seconds for p in plans), strict=True)]
+    own = [min(times) for times in zip(*(p.seconds for p in kept), strict=True)]
+    first = kept[0].seconds
+    lines = [f"Planned for {len(planned)} sizes, in {len(plans)} ways, of which {len(kept)} are here. By the model they take, at "
+             f"{len(sample)} sizes, {_mean(own, best):.2f} of the time",
+             f"of the best of all ways in the mean, {_worst(own, best):.2f} at most; variant 0 alone {_mean(first, best):.2f} and "
+             f"{_worst(first, best):.2f}.", "Microseconds at some of these sizes, the fastest in brackets:"]
+    for k in dict.fromkeys(j * (len(sample) - 1) // (min(SHOWN, len(sample)) - 1 or 1) for j in range(min(SHOWN, len(sample)))):
+        times = [p.seconds[k] for p in kept]
+        told = "".join(f"{f'[{t * 1e6:.1f}]' if t == min(times) else f'{t * 1e6:.1f} ':>12}" for t in times)
+        lines.append(f"  {listed(sample[k]):<36}{told}")
+    return tuple(lines)
+
+
+def _mean(own: Sequence[float], best: Sequence[float]) -> float:
+    return sum(a / b for a, b in zip(own, best, strict=True)) / len(best)
+
+
+def _worst(own: Sequence[float], best: Sequence[float]) -> float:
+    return max(a / b for a, b in zip(own, best, strict=True))
