@@ -27,6 +27,7 @@ from polytc.errors import PolytcError
 from polytc.export import bundle
 from polytc.export.bundle import Bundle, Model
 from polytc.machine import Machine
+from polytc.options import check_typical, check_variants
 from polytc.program.affine import QuasiAffine, at
 from polytc.program.program import Program
 from polytc.program.sizes import Size, mapped, representatives, with_products
@@ -66,26 +67,26 @@ class Plan:
 
 def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None,
                limit: int | None = None, typical: Sequence[Sizes] = ()) -> Bundle:
-    """As bundle.of_program, with at most so many variants where sizes are open. typical: the sizes that they are made for, each
-    of which then has its own unless `limit` says fewer; what a point does not say is as the program has it. A schedule leaves
-    nothing to choose, and machines without work-groups have one plan."""
-    points = [{**_own(program), **point} for point in typical]
-    most = limit if limit is not None else max(VARIANTS, len(points)) if len(points) != 1 else 1
+    """As bundle.of_program, with at most so many variants where sizes are open. typical: the sizes that they are made for; where
+    `limit` allows more than these, the others are found. What a point does not say is as the program has it. A schedule leaves
+    nothing to choose, and machines without work-groups have one plan. Raises ArgumentError E410 for what are no sizes."""
+    points = [{**_own(program), **check_typical(point, program.sizes)} for point in typical]
+    most = check_variants(limit) if limit is not None else len(points) or VARIANTS
     base = _at(program, points[0]) if points else program
     if not program.sizes or schedule is not None or most < 2 or target.machine.kind != "gpu":
         return bundle.of_program(base, target, name, schedule)
     bundle.check_exported(program)
-    start = time.perf_counter()
-    limits = bundle.limits(program)
+    start, limits = time.perf_counter(), bundle.limits(program)
     sample = [*points, *(p for p in _sample(program, limits) if p not in points)]
-    planned = points or _spread(sample, PLANNED * STATEMENTS // max(STATEMENTS, len(program.statements)))
+    planned = points if len(points) >= most else _planned(points, sample, len(program.statements))
     plans = _plans(base, target, planned, sample)
     if not plans:                                                      # says why
         return bundle.of_program(base, target, name)
-    kept = plans[:most] if points and len(plans) <= most else _cover(plans, most)
-    if len(kept) == 1 and not points:                                  # made for the sizes that the program has
-        return bundle.of_program(base, target, name)
-    about = _about(kept, plans, planned, sample)
+    wanted = [p for p in plans if p.typical in points]
+    kept = wanted if limit is None and wanted else _cover(plans, most, wanted[:most])
+    if len(kept) == 1:
+        return bundle.of_lowered(_at(program, kept[0].typical), kept[0].lowered, target, name, limits)
+    about = _about(kept, plans, len(planned), sample)
     made = _bundle(program, target, name, kept, limits)
     return replace(made, about=about, spent=time.perf_counter() - start)
 
@@ -116,9 +117,14 @@ def _sample(program: Program, limits: Sequence[QuasiAffine]) -> Iterator[dict[st
             yield point
 
 
+def _planned(points: Sequence[dict[str, int]], sample: Sequence[dict[str, int]], statements: int) -> list[dict[str, int]]:
+    """What the program is planned for: some points, and of the sample as many as its statements allow."""
+    chosen = _spread(sample, max(LEAST, PLANNED * STATEMENTS // max(STATEMENTS, statements)))
+    return [*points, *(p for p in chosen if p not in points)]
+
+
 def _spread(points: Sequence[dict[str, int]], most: int) -> list[dict[str, int]]:
     """At most so many of some points, at equal distances."""
-    most = max(LEAST, most)
     if len(points) <= most:
         return list(points)
     return [points[k * (len(points) - 1) // (most - 1)] for k in range(most)]
@@ -149,20 +155,20 @@ def seconds(lowered: Lowered, launches: tuple[LaunchTime, ...], sizes: Sizes, ma
     return launch_times.seconds(launches, known, machine)
 
 
-def _cover(plans: Sequence[Plan], most: int) -> list[Plan]:
-    """The plans that together lose least, beside the best at each point, one after another."""
+def _cover(plans: Sequence[Plan], most: int, first: Sequence[Plan] = ()) -> list[Plan]:
+    """The plans that together lose least, beside the best at each point, one after another. first: those that have to be there."""
     best = [min(times) for times in zip(*(p.seconds for p in plans), strict=True)]
 
     def loss(chosen: Sequence[Plan]) -> float:
         """How many times as long as the best plan takes: the quadratic mean over the sample, in which the worst count most."""
         return math.sqrt(sum((min(p.seconds[k] for p in chosen) / b) ** 2 for k, b in enumerate(best)) / len(best))
-    kept = [min(plans, key=lambda p: loss([p]))]
+    kept = list(first) or [min(plans, key=lambda p: loss([p]))]
     while len(kept) < most:
         before, another = loss(kept), min(plans, key=lambda p: loss([*kept, p]))
         if before - loss([*kept, another]) < GAIN * before:
             break
         kept.append(another)
-    for k in range(len(kept)):                                         # the first ones were chosen without the last ones
+    for k in range(len(first), len(kept)):                                         # the first ones were chosen without the last ones
         kept[k] = min([kept[k], *plans], key=lambda p: loss([*kept[:k], p, *kept[k + 1:]]))
     return list({id(p): p for p in kept}.values())
 
@@ -188,15 +194,16 @@ def listed(sizes: Sizes) -> str:
     return ", ".join(f"{n}={v}" for n, v in sizes.items())
 
 
-def _about(kept: Sequence[Plan], plans: Sequence[Plan], planned: Sequence[Sizes], sample: Sequence[Sizes]) -> tuple[str, ...]:
+def _about(kept: Sequence[Plan], plans: Sequence[Plan], planned: int, sample: Sequence[Sizes]) -> tuple[str, ...]:
     """How the variants were chosen, with a table of estimates."""
     best = [min(times) for times in zip(*(p.seconds for p in plans), strict=True)]
     own = [min(times) for times in zip(*(p.seconds for p in kept), strict=True)]
     first = kept[0].seconds
-    lines = [f"Planned for {len(planned)} sizes, in {len(plans)} ways, of which {len(kept)} are here. By the model they take, at "
+    for_all = f"{_mean(first, best):.2f} and {_worst(first, best):.2f}"
+    lines = [f"Planned for {planned} sizes, in {len(plans)} ways, of which {len(kept)} are here. By the model they take, at "
              f"{len(sample)} sizes, {_mean(own, best):.2f} of the time",
-             f"of the best of all ways in the mean, {_worst(own, best):.2f} at most; variant 0 alone {_mean(first, best):.2f} and "
-             f"{_worst(first, best):.2f}.", "Microseconds at some of these sizes, the fastest in brackets:"]
+             f"of the best of all ways in the mean, {_worst(own, best):.2f} at most; variant 0 alone {for_all}.",
+             "Microseconds at some of these sizes, the fastest in brackets:"]
     for k in dict.fromkeys(j * (len(sample) - 1) // (min(SHOWN, len(sample)) - 1 or 1) for j in range(min(SHOWN, len(sample)))):
         times = [p.seconds[k] for p in kept]
         told = "".join(f"{f'[{t * 1e6:.1f}]' if t == min(times) else f'{t * 1e6:.1f} ':>12}" for t in times)
