@@ -75,7 +75,7 @@ class Program:
             times = {k: self._seconds(self._variants[k], sizes) for k in allowed} if "model" in self.about else {0: 0.0}
             best = min(times, key=times.__getitem__)
             if times[best] == math.inf:
-                raise ValueError(f"an array has more than the {self.about['requires']['elements']} elements that the kernels count")
+                self._check_elements([math.inf])
             self._chosen[key] = best
         return self._chosen[key]
 
@@ -133,6 +133,8 @@ class Program:
         if below:
             raise ValueError("at these sizes something lies beyond the end of an array, or the program is another one: at "
                              "least 0 are to be " + ", ".join(below))
+        self._check_elements([math.prod(_number(n, sizes) for n in a["shape"]) << a["dtype"].startswith("c")
+                              for a in self.about["arguments"]])
 
     def resize(self, /, **sizes):
         """Set the sizes that are not fixed, by name, and make memory for them. Not while a run is under way."""
@@ -141,16 +143,14 @@ class Program:
         self._sizes, self._buffers = {}, []
         self._check_sizes(sizes)
         self._plan = self._variants[self.variant(**sizes)]
-        self._sizes = self._known(self._plan, sizes)
-        self._check_elements()
+        known = self._known(self._plan, sizes)
+        self._check_elements([_number(n, known) // size
+                              for n, size in zip(self._plan["buffers"], self._plan.get("buffer_element_bytes", ()))])
+        self._sizes = known
         self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self._plan["buffers"]]
 
-    def _check_elements(self):
-        most = self.about["requires"].get("elements", math.inf)
-        arrays = [math.prod(map(self._number, a["shape"])) << a["dtype"].startswith("c") for a in self.about["arguments"]]
-        buffers = zip(self._plan["buffers"], self._plan.get("buffer_element_bytes", ()))
-        if max([*arrays, *(self._number(n) // size for n, size in buffers)]) > most:
-            self._sizes = {}
+    def _check_elements(self, elements):
+        if max(elements, default=0) > (most := self.about["requires"].get("elements", math.inf)):
             raise ValueError(f"an array has more than the {most} elements that the kernels count")
 
     def _number(self, formula, around=()):

@@ -170,7 +170,11 @@ def _cover(plans: Sequence[Plan], most: int, first: Sequence[Plan] = ()) -> list
         kept.append(another)
     for k in range(len(first), len(kept)):                                         # the first ones were chosen without the last ones
         kept[k] = min([kept[k], *plans], key=lambda p: loss([*kept[:k], p, *kept[k + 1:]]))
-    return list({id(p): p for p in kept}.values())
+    for p in kept[len(first):]:
+        rest = [x for x in kept if x is not p]
+        if rest and (1 - GAIN) * loss(rest) <= loss(kept):
+            kept = rest
+    return kept
 
 
 # ---- what is said
