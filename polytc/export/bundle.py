@@ -18,6 +18,7 @@ from polytc import loading
 from polytc.codegen.passes.analyses.local_memory_room import TooLarge, too_large
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
+from polytc.export.multiples import Part
 from polytc.graph.library import assembly
 from polytc.graph.library.headers import identifier, parameters
 from polytc.graph.plan import Array, Call, Plan
@@ -121,8 +122,8 @@ class Model:
 class Bundle:
     """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
     sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
-    everything stays inside of its array, and the text is this program; products: names of products of two extents, which count
-    as further sizes. others: more variants of the program of open sizes, each a bundle of the same arguments, sizes and limits;
+    everything stays inside of its array, and the text is this program; titles: what the program calls the sizes; parts,
+    products: names of quotients of sizes and of products of two extents, which count as further sizes. others: more variants of the program of open sizes, each a bundle of the same arguments, sizes and limits;
     the host takes the one whose `model` says that it is the fastest. about: lines on how variants were chosen; spent: seconds
     that it took."""
 
@@ -135,6 +136,8 @@ class Bundle:
     lives: tuple[Life, ...]
     sizes: tuple[str, ...] = ()
     limits: tuple[QuasiAffine, ...] = ()
+    titles: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
     products: tuple[tuple[str, tuple[int, int]], ...] = ()
     others: tuple[Bundle, ...] = ()
     model: Model | None = None
@@ -145,6 +148,11 @@ class Bundle:
     def variants(self) -> tuple[Bundle, ...]:
         """All, in the order of their numbers."""
         return (self, *self.others)
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """The names of what follows from the sizes."""
+        return (*(p.name for p in self.parts), *(name for name, _ in self.products))
 
     @property
     def starving(self) -> tuple[Starving, ...]:
@@ -172,9 +180,9 @@ def check_exported(program: Program) -> None:
 
 
 def of_lowered(program: Program, lowered: Lowered, target: Target, name: str = "",
-               limits_: tuple[QuasiAffine, ...] | None = None) -> Bundle:
+               limits_: tuple[QuasiAffine, ...] | None = None, parts: tuple[Part, ...] = ()) -> Bundle:
     """The bundle of a program that is lowered. program: as it was given; name: as of_program takes it; limits_: see `limits`,
-    where the caller knows them."""
+    where the caller knows them; parts: of the sizes, which it is lowered for."""
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
     own_name = _named(name or program.name, target)
     named = _parameters([*program.arrays, *program.sizes], own_name, target)
@@ -182,12 +190,14 @@ def of_lowered(program: Program, lowered: Lowered, target: Target, name: str = "
                       for own, n in zip(named, program.arrays))
     places = {n: Place("argument", k) for k, n in enumerate(program.arrays)}
     module = lowered.source.module
-    places |= {isl.name(n): Place("size", k) for k, n in enumerate((*program.sizes, *(n for n, _ in module.products)))}
+    places |= {isl.name(n): Place("size", k) for k, n in enumerate((
+        *program.sizes, *(p.name for p in parts), *(n for n, _ in module.products)))}
     lives = tuple(_scratch(lowered, 0))
     places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
     unit = Unit(lowered, program.name)
     return Bundle(own_name, arguments, (), (unit,), (Step(0, places),), (), lives,
-                  tuple(named[len(arguments):]), limits(program) if limits_ is None else limits_, module.products)
+                  tuple(named[len(arguments):]), limits(program) if limits_ is None else limits_, program.sizes, parts,
+                  module.products)
 
 
 def limits(program: Program) -> tuple[QuasiAffine, ...]:

@@ -168,8 +168,7 @@ def _run(folder: Folder) -> str:
 
 
 def _values(b: Bundle) -> dict[str, str]:
-    titles = b.units[0].lowered.program.sizes if b.sizes else ()
-    return formula.with_products(b, {n: f"sizes[{k}]" for k, n in enumerate(titles)})
+    return formula.with_products(b, {n: f"sizes[{k}]" for k, n in enumerate(b.titles)})
 
 
 def _launches(folder: Folder, tasks: tuple[Task, ...], depth: int, values: dict[str, str]) -> list[str]:

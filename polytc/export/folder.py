@@ -147,6 +147,6 @@ def shown(folder: Folder, task: Task, place: Place) -> str:
         return task.launch.loops[number].var
     if place.area == "size":
         b = folder.bundle
-        return (*b.sizes, *(n for n, _ in b.products))[number]
+        return (*b.sizes, *b.derived)[number]
     return folder.bundle.arguments[number].name if place.area == "argument" else (
         f"weight {number}" if place.area == "weight" else f"buffer {number}")

@@ -39,8 +39,10 @@ def below(forms: Sequence[QuasiAffine]) -> str:
 
 
 def with_products(b: Bundle, values: Mapping[str, str]) -> dict[str, str]:
-    """Size -> expression in C, with the products that have names."""
+    """Size -> expression in C, with the parts and the products that have names."""
     found = dict(values)
+    for part in b.parts:
+        found[part.name] = f"({found[part.size]} / {part.divisor})"
     for name, (x, y) in b.products:
         found[name] = found[isl.name(name)] = f"product({in_c(x, found)}, {in_c(y, found)})"
     return found
@@ -48,7 +50,7 @@ def with_products(b: Bundle, values: Mapping[str, str]) -> dict[str, str]:
 
 def size(b: Bundle, number: int, values: Mapping[str, str]) -> str:
     """A size or a product, by number. values: as `with_products` gave them."""
-    return values[(*b.units[0].lowered.program.sizes, *(n for n, _ in b.products))[number]]
+    return values[(*b.titles, *b.derived)[number]]
 
 
 def rows_of_products(b: Bundle) -> list[list[int | str]]:

@@ -97,7 +97,7 @@ def description(folder: Folder, machine: Machine, file: str, launch: Callable[[T
         "source": file, "build_options": made.build,
         "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
                      "alignment": made.alignment, **({"elements": LARGEST_OPEN} if b.sizes else {})},
-        "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
+        "sizes": b.titles,
         **({"limits": [formula.limit(form) for form in b.limits]} if b.limits else {}),
         "arguments": arguments(b),
         "weights": weights(b),
@@ -130,7 +130,8 @@ def _plan(folder: Folder, launch: Callable[[Task], dict[str, object]]) -> dict[s
             rows += [{"kernel": t.launch.entry, "arguments": [_place(folder, p) for p in t.places], **launch(t)} for t in run]
         return rows
     scratch = b.units[0].lowered.source.module.scratch if b.sizes else ()
-    return {**({"products": formula.rows_of_products(b)} if b.products else {}),
+    return {**({"parts": [[p.name, p.size, p.divisor] for p in b.parts]} if b.parts else {}),
+            **({"products": formula.rows_of_products(b)} if b.products else {}),
             "buffers": formula.rows(folder.buffers),
             **({"buffer_element_bytes": [x.dtype.bytes for x in scratch]} if b.sizes else {}),
             "launches": listed(folder.tasks, 0)}

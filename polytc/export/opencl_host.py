@@ -73,7 +73,7 @@ def code(folder: Folder, machine: Machine, made_for: str) -> str:
               table("char", "given_values", [str(int(a.role != "output")) for a in b.arguments])]
     counts = {"ARGUMENTS": len(b.arguments), "WEIGHTS": len(b.weights), "BUFFERS": _most_buffers(folder),
               "LAUNCHES": len(folder.all_tasks), "COPIES": len(b.copies), "SIZES": len(b.sizes),
-              "PRODUCTS": max(len(v.products) for v in b.variants)}
+              "PRODUCTS": max(len(v.derived) for v in b.variants)}
     resize = rendered(templates.RESIZE, NAME=b.name, INTS=_ints(b), GIVEN=", ".join(b.sizes), LARGEST=LARGEST_OPEN,
                       LIMITS=_refused_sizes(b) if b.sizes else "", CHOOSE=templates.CHOOSE if b.others else "")
     resize = rendered(resize, NAME=b.name, GIVEN=", ".join(b.sizes))
@@ -142,7 +142,7 @@ def _measures(folder: Folder) -> list[str]:
 
 def _refused_sizes(b: Bundle) -> str:
     """The test that sizes leave every access inside of its array."""
-    found = formula.not_allowed(b.limits, {n: f"(int64_t)sizes[{k}]" for k, n in enumerate(b.units[0].lowered.program.sizes)})
+    found = formula.not_allowed(b.limits, {n: f"(int64_t)sizes[{k}]" for k, n in enumerate(b.titles)})
     return f"    if ({' || '.join(found)}) return CL_INVALID_VALUE;\n" if found else ""
 
 
@@ -178,13 +178,13 @@ def _grids(folder: Folder, first: int) -> list[str]:
     b, values = folder.bundle, _values(folder.bundle)
     lines = [f"self->grids[{first + k}][{axis}] = (size_t)({formula.in_c(n, values)});"
              for k, t in enumerate(folder.tasks) for axis, n in enumerate((*t.launch.global_size, 1, 1)[:3])]
-    lines += [f"self->sizes[SIZES + {k}] = (cl_int)({values[name]});" for k, (name, _) in enumerate(b.products)]
+    lines += [f"self->sizes[SIZES + {k}] = (cl_int)({values[name]});" for k, name in enumerate(b.derived)]
     return lines + [f"self->buffer_bytes[{k}] = (size_t)({formula.in_c(n, values)});" for k, n in enumerate(folder.buffers)]
 
 
 def _values(b: Bundle) -> dict[str, str]:
     """The sizes in C, by their names in formulas."""
-    found = {n: f"(int64_t)self->sizes[{k}]" for k, n in enumerate(b.units[0].lowered.program.sizes)} if b.sizes else {}
+    found = {n: f"(int64_t)self->sizes[{k}]" for k, n in enumerate(b.titles)}
     return formula.with_products(b, found)
 
 

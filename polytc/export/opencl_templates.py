@@ -341,7 +341,7 @@ CHOOSE = '''\
     self->variant = @NAME@_variant(self, @GIVEN@);
     if (self->variant < 0) {
         self->variant = 0;
-        return @NAME@_TOO_LARGE;
+        return self->forced < 0 ? @NAME@_TOO_LARGE : CL_INVALID_VALUE;
     }
 '''
 

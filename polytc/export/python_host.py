@@ -75,7 +75,8 @@ class Program:
             times = {k: self._seconds(self._variants[k], sizes) for k in allowed} if "model" in self.about else {0: 0.0}
             best = min(times, key=times.__getitem__)
             if times[best] == math.inf:
-                self._check_elements([math.inf])
+                raise ValueError(f"variant {best}, which has to run, does not at these sizes" if self._forced is not None else
+                                 "at these sizes an array between the kernels has more elements than they count")
             self._chosen[key] = best
         return self._chosen[key]
 
@@ -91,14 +92,18 @@ class Program:
         self._forced, self._chosen, self._buffers = variant, {}, []
 
     def _known(self, plan, sizes):
-        """The sizes with the products of a variant."""
+        """The sizes with the parts and the products that a variant has names for."""
         known = dict(sizes)
+        for name, size, divisor in plan.get("parts", ()):
+            known[name] = known[size] // divisor
         for name, a, b in plan.get("products", ()):
             known[name] = _number(a, known) * _number(b, known)
         return known
 
     def _seconds(self, plan, sizes):
         """The estimate of a variant."""
+        if any(sizes[size] % divisor for _, size, divisor in plan.get("parts", ())):
+            return math.inf
         model, known, total = self.about["model"], self._known(plan, sizes), 0.0
         if max((_number(n, known) for n in plan["buffer_elements"]), default=0) > self.about["requires"]["elements"]:
             return math.inf
@@ -176,7 +181,7 @@ class Program:
         if area == "counter":
             return np.int32(around[number][1])
         if area == "size":
-            named = [*self.about["sizes"], *(row[0] for row in self._plan.get("products", ()))]
+            named = [*self.about["sizes"], *(row[0] for key in ("parts", "products") for row in self._plan.get(key, ()))]
             return np.int32(self._sizes[named[number]])
         return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
 

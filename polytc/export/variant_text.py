@@ -151,8 +151,7 @@ def _model(b: Bundle) -> Model:
 
 
 def _values(b: Bundle) -> dict[str, str]:
-    titles = b.units[0].lowered.program.sizes
-    return formula.with_products(b, {n: f"sizes[{k}]" for k, n in enumerate(titles)})
+    return formula.with_products(b, {n: f"sizes[{k}]" for k, n in enumerate(b.titles)})
 
 
 def _refused(b: Bundle) -> str:
@@ -178,6 +177,7 @@ def _scratch(b: Bundle) -> tuple[Buffer, ...]:
 def _case(number: int, folder: Folder) -> str:
     b, values = folder.bundle, _values(folder.bundle)
     lines = [f"case {number}: /* {_model(b).reasons[0]} */"]
+    lines += [f"    if ({values[p.size]} % {p.divisor}) return -1.0;" for p in b.parts]
     lines += [f"    if ({formula.in_c(_elements(x.shape), values)} > {LARGEST_OPEN}) return -1.0; /* {x.name} */"
               for x in _scratch(b)]
     for launch in _launches(folder):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -24,8 +24,9 @@ from polytc.codegen.target import Target
 from polytc.compiler import Lowered
 from polytc.decisions import NONE
 from polytc.errors import PolytcError
-from polytc.export import bundle
+from polytc.export import bundle, multiples
 from polytc.export.bundle import Bundle, Model
+from polytc.export.multiples import Part
 from polytc.machine import Machine
 from polytc.options import check_typical, check_variants
 from polytc.program.affine import QuasiAffine, at
@@ -46,6 +47,10 @@ MAGNITUDES = {1: (1, 32, 256, 2048, 1 << 14, 1 << 18, 1 << 22), 2: (1, 16, 128, 
 FEW = (1, 48, 1024)
 SAMPLE, PLANNED = 256, 24
 """Points of the sample, and those of them that a program of few statements is planned for, at most."""
+DIVISORS = (4, 128)
+"""Of sizes that are multiples: vectors are aligned then, and tiles whole."""
+MULTIPLES = 8
+"""How many times as large a size has to be."""
 STATEMENTS = 4
 """Of such a program; those with more are planned for fewer points, but for LEAST."""
 LEAST = 8
@@ -57,12 +62,14 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """A way to run the program. typical: the sizes that it is made for; seconds: at each point of the sample."""
+    """A way to run the program. typical: the sizes that it is made for; seconds: at each point of the sample; parts: of the sizes
+    that have to be multiples."""
 
     typical: Sizes
     lowered: Lowered
     launches: tuple[LaunchTime, ...]
     seconds: tuple[float, ...]
+    parts: tuple[Part, ...] = ()
 
 
 def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None,
@@ -77,13 +84,17 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
         return bundle.of_program(base, target, name, schedule)
     bundle.check_exported(program)
     start, limits = time.perf_counter(), bundle.limits(program)
-    sample = [*points, *(p for p in _sample(program, limits) if p not in points)]
-    planned = points if len(points) >= most else _planned(points, sample, len(program.statements))
+    lattice, odd = _sample(program, limits)
+    sample = [*points, *(p for p in (*lattice, *odd) if p not in points)]
+    planned = points if len(points) >= most else _planned(points, lattice, len(program.statements))
     plans = _plans(base, target, planned, sample)
     if not plans:                                                      # says why
         return bundle.of_program(base, target, name)
     wanted = [p for p in plans if p.typical in points]
     kept = wanted if limit is None and wanted else _cover(plans, most, wanted[:most])
+    if not points or len(points) < most:
+        largest = max(planned, key=lambda p: prod(p.values()))
+        kept += _of_multiples(program, target, kept, largest, sample, most - len(kept))
     if len(kept) == 1:
         return bundle.of_lowered(_at(program, kept[0].typical), kept[0].lowered, target, name, limits)
     about = _about(kept, plans, len(planned), sample)
@@ -104,22 +115,23 @@ def _at(program: Program, point: Sizes) -> Program:
 
 # ---- sizes
 
-def _sample(program: Program, limits: Sequence[QuasiAffine]) -> Iterator[dict[str, int]]:
-    """The sizes that are looked at: those that the program has, and a lattice of magnitudes, without those at which it is
-    another program or whose arrays are too large."""
+def _sample(program: Program, limits: Sequence[QuasiAffine]) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    """The sizes that are looked at: those that the program has, and a lattice of magnitudes, which are multiples of much; and
+    others between these, which are odd. Without those at which it is another program or whose arrays are too large."""
+    def allowed(point: Sizes) -> bool:
+        elements = [prod(size_at(n, point) for n in program.tensor(name).shape) for name in program.arrays]
+        return all(at(form, point) >= 0 for form in limits) and max(elements, default=0) <= LARGEST_OPEN
     count = len(program.sizes)
     each = MAGNITUDES.get(count, FEW)
     lattice = [dict(zip(program.sizes, values, strict=True)) for values in itertools.product(each, repeat=min(count, 7))] if \
         count <= 7 else []
-    for point in [_own(program), *_spread(lattice, SAMPLE)]:
-        elements = [prod(size_at(n, point) for n in program.tensor(name).shape) for name in program.arrays]
-        if all(at(form, point) >= 0 for form in limits) and max(elements, default=0) <= LARGEST_OPEN:
-            yield point
+    odd = [{n: v + v // 2 - 1 if v > 8 else v for n, v in point.items()} for point in lattice]
+    return [p for p in (_own(program), *_spread(lattice, SAMPLE)) if allowed(p)], [p for p in _spread(odd, SAMPLE) if allowed(p)]
 
 
-def _planned(points: Sequence[dict[str, int]], sample: Sequence[dict[str, int]], statements: int) -> list[dict[str, int]]:
-    """What the program is planned for: some points, and of the sample as many as its statements allow."""
-    chosen = _spread(sample, max(LEAST, PLANNED * STATEMENTS // max(STATEMENTS, statements)))
+def _planned(points: Sequence[dict[str, int]], lattice: Sequence[dict[str, int]], statements: int) -> list[dict[str, int]]:
+    """What the program is planned for: some points, and of the lattice as many as its statements allow."""
+    chosen = _spread(lattice, max(LEAST, PLANNED * STATEMENTS // max(STATEMENTS, statements)))
     return [*points, *(p for p in chosen if p not in points)]
 
 
@@ -147,10 +159,52 @@ def _plans(program: Program, target: Target, points: Sequence[Sizes], sample: Se
     return list(found.values())
 
 
-def seconds(lowered: Lowered, launches: tuple[LaunchTime, ...], sizes: Sizes, machine: Machine) -> float:
-    """What a plan takes at some sizes; infinite where its temporaries are too long for its indices."""
-    known = with_products(sizes, lowered.source.module.products)
-    if any(prod(size_at(n, known) for n in b.shape) > LARGEST_OPEN for b in lowered.source.module.scratch):
+def _of_multiples(program: Program, target: Target, kept: Sequence[Plan], largest: Sizes, sample: Sequence[Sizes], most: int
+                  ) -> list[Plan]:
+    """What is decided where large sizes are multiples, as long as that saves GAIN where it saves anything."""
+    found, plans = list[Plan](), list(kept)
+    points = [dict(p) for p in dict.fromkeys(tuple(x.items()) for x in (largest, *(p.typical for p in kept)))]
+    options = [p for point in points for d in DIVISORS
+               if most > 0 and (p := _of_multiple(program, target, point, d, sample)) is not None]
+    while options and len(found) < most:
+        saved = {id(p): _saved(p, plans) for p in options}
+        best = max((p for p in options), key=lambda p: sum(saved[id(p)]))
+        if sum(saved[id(best)]) < max(1, len(saved[id(best)])) * GAIN:
+            break
+        found.append(best)
+        plans.append(best)
+    return found
+
+
+def _of_multiple(program: Program, target: Target, typical: Sizes, divisor: int, sample: Sequence[Sizes]) -> Plan | None:
+    """What is decided for sizes of which the large ones are multiples; None if none is large."""
+    divisors = {n: divisor for n, v in typical.items() if v >= MULTIPLES * divisor}
+    by = multiples.parts(program, divisors)
+    point = {n: -(-v // divisors.get(n, 1)) * divisors.get(n, 1) for n, v in typical.items()}
+    made = multiples.divided(program, by, point)
+    own = {n: launch_times.LARGE if n not in point else point[n] for n in made.sizes}
+    try:
+        lowered = compiler.lower_program(made, target) if by else None
+    except PolytcError:
+        return None
+    launches = launch_times.of_source(lowered.source, lowered.rewritten, target.machine, own) if lowered is not None else None
+    if lowered is None or launches is None:
+        return None
+    return Plan(point, lowered, launches, tuple(seconds(lowered, launches, p, target.machine, by) for p in sample), by)
+
+
+def _saved(plan: Plan, others: Sequence[Plan]) -> list[float]:
+    """What a plan saves of the time of the best other one, wherever it does."""
+    pairs = ((t, min(p.seconds[k] for p in others)) for k, t in enumerate(plan.seconds))
+    return [1 - t / other for t, other in pairs if t < other]
+
+
+def seconds(lowered: Lowered, launches: tuple[LaunchTime, ...], sizes: Sizes, machine: Machine, by: Sequence[Part] = ()) -> float:
+    """What a plan takes at some sizes; infinite where its temporaries are too long for its indices, or the sizes are no
+    multiples."""
+    own = multiples.with_parts(sizes, by)
+    known = with_products(own, lowered.source.module.products) if own is not None else {}
+    if own is None or any(prod(size_at(n, known) for n in b.shape) > LARGEST_OPEN for b in lowered.source.module.scratch):
         return float("inf")
     return launch_times.seconds(launches, known, machine)
 
@@ -186,11 +240,18 @@ def _bundle(program: Program, target: Target, name: str, kept: Sequence[Plan],
     made = []
     for n, plan in enumerate(kept):
         wins = sum(plan.seconds[k] == min(p.seconds[k] for p in kept) for k in range(len(plan.seconds)))
-        first = f"made for {listed(plan.typical)}; the fastest at {wins} of {len(plan.seconds)} sizes that were looked at"
+        only = f", where {_multiples(plan.parts)}" if plan.parts else ""
+        first = f"made for {listed(plan.typical)}{only}; the fastest at {wins} of {len(plan.seconds)} sizes that were looked at"
         own = [str(e) for e in plan.lowered.decisions.entries if str(replace(e, reason="")) not in common and e.what != NONE]
-        one = bundle.of_lowered(_at(program, plan.typical), plan.lowered, target, name, limits)
+        one = bundle.of_lowered(_at(program, plan.typical), plan.lowered, target, name, limits, plan.parts)
         made.append(replace(one, model=Model(plan.typical, plan.launches, (first, *own))))
     return replace(made[0], others=tuple(made[1:]))
+
+
+def _multiples(parts: Sequence[Part]) -> str:
+    """`I, J are multiples of 128`; all have one divisor."""
+    names = ", ".join(p.size for p in parts)
+    return f"{names} {'is a multiple' if len(parts) == 1 else 'are multiples'} of {parts[0].divisor}"
 
 
 def listed(sizes: Sizes) -> str:

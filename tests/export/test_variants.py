@@ -145,7 +145,7 @@ def exact(v: Bundle, point: Mapping[str, int]) -> float:
         traffic = warp_traffic.count(representative(kernel), launch.local_size, SM90, known)
         assert traffic is not None
         moved = sum(polytc.program.extents.at(n, known) for n in x.arrays)
-        found = estimate.estimate(traffic, x.groups(known), x.resident, moved, SM90, estimate.rates_of(SM90))
+        found = estimate.estimate(launch_times.with_tests(traffic, SM90), x.groups(known), x.resident, moved, SM90, estimate.rates_of(SM90))
         total += SM90.costs.launches.launch + found.seconds
     return total
 
@@ -178,9 +178,9 @@ def test_a_large_launch_is_counted_right() -> None:
 class Matmul:
     """The C host as a library, and the Python host, of a product on a device that is here."""
 
-    def __init__(self, folder: Path, context: Any) -> None:
+    def __init__(self, folder: Path, context: Any, made: Bundle) -> None:
         import pyopencl as cl
-        opencl.write(of_matmul(), SM90, folder)
+        opencl.write(made, SM90, folder)
         self.folder, self.context, self.queue = folder, context, cl.CommandQueue(context)
         self.code = library(folder, "host", "-lOpenCL")
         self.code.host_estimate.restype = ctypes.c_double
@@ -213,14 +213,69 @@ class Matmul:
         return seen
 
 
-@pytest.fixture(scope="module")
-def matmul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matmul]:
+def context() -> Any:
     exported.device()
     import pyopencl as cl
-    device = next(d for p in cl.get_platforms() for d in p.get_devices() if d.name.strip() == exported.device().name)
-    found = Matmul(tmp_path_factory.mktemp("variants"), cl.Context([device]))
+    return cl.Context([next(d for p in cl.get_platforms() for d in p.get_devices() if d.name.strip() == exported.device().name)])
+
+
+@pytest.fixture(scope="module")
+def matmul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matmul]:
+    found = Matmul(tmp_path_factory.mktemp("variants"), context(), of_matmul())
     yield found
     found.code.host_release(found.made)
+
+
+def multiples_of(divisor: int, point: Mapping[str, int], text: str = MATMUL, shapes: Mapping[str, Sequence[Any]] = SHAPES
+                 ) -> Bundle:
+    """A plan for all sizes, and one for multiples."""
+    built, target = program(text, shapes), OpenCLTarget(SM90)
+    (plain,) = variants._plans(built, target, [point], [point])
+    whole = variants._of_multiple(built, target, point, divisor, [point])
+    assert whole is not None
+    return variants._bundle(built, target, "host", [plain, whole], bundle.limits(built))
+
+
+@pytest.mark.parametrize(("divisor", "point"), [(4, POINTS[0]), (128, POINTS[0]), (4, {"I": 64, "K": 8192, "J": 64}),
+                                                (128, {"I": 4096, "K": 4096, "J": 1})])
+def test_sizes_that_are_multiples(divisor: int, point: dict[str, int], tmp_path: Path) -> None:
+    made = multiples_of(divisor, point)
+    assert {p.divisor for p in made.others[0].parts} == {divisor}
+    host = Matmul(tmp_path, context(), made)
+    large = {p.size for p in made.others[0].parts}
+    multiple = tuple(divisor * n if name in large else n for name, n in (("I", 2), ("K", 3), ("J", 1)))
+    for sizes in (multiple, tuple(n + 1 for n in multiple), (1, 1, 1), (2 * divisor, 8 * divisor, 1)):
+        named = dict(zip(("I", "K", "J"), sizes, strict=True))
+        fits = all(named[n] % divisor == 0 for n in large)
+        assert (host.code.host_estimate(1, *sizes) >= 0) == fits == math.isfinite(host.python.estimate(1, **named))
+        for number in (0, 1, None):
+            host.code.host_force(host.made, -1 if number is None else number)
+            host.python.force(number)
+            if number == 1 and not fits:
+                assert host.code.host_resize(host.made, *sizes) == -30
+                with pytest.raises(ValueError, match="variant 1, which has to run, does not"):
+                    host.python.variant(**named)
+                continue
+            seen = {k.split("_")[1] for k in host.run(host.made, sizes)}
+            assert seen == ({f"v{number}"} if number is not None else {f"v{host.python.variant(**named)}"})
+            a, b, expected = product(sizes)
+            np.testing.assert_array_equal(host.python(a, b), expected)
+    host.code.host_release(host.made)
+
+
+def test_multiples_have_aligned_vectors_and_whole_tiles() -> None:
+    texts = [v.units[0].lowered.source.text for d in (4, 128) for v in multiples_of(d, POINTS[0]).variants]
+    plain, aligned, _, whole = texts
+    assert "__global const float4*" not in plain
+    assert "__global const float4*" in aligned
+    assert "__global const float4*" in whole
+    assert plain.count("if (") > aligned.count("if (") > whole.count("if (") == whole.count("?") == 0
+
+
+def test_plans_of_multiples_are_found() -> None:
+    made = variants.of_program(program(), OpenCLTarget(SM90), "mm", limit=6)
+    assert any(v.parts for v in made.variants)
+    assert any("multiples of" in (v.model.reasons[0] if v.model else "") for v in made.variants)
 
 
 def thresholds(chosen: Callable[[tuple[int, ...]], int]) -> list[tuple[int, ...]]:
@@ -305,7 +360,7 @@ def test_variants_whose_temporaries_are_too_long_are_not_taken(matmul: Matmul) -
     assert matmul.code.host_variant(None, *sizes) not in parts
     matmul.code.host_force(matmul.made, parts[0])
     assert matmul.code.host_variant(matmul.made, *sizes) == -1
-    assert matmul.code.host_resize(matmul.made, *sizes) == 5                     # too large, not wrong
+    assert matmul.code.host_resize(matmul.made, *sizes) == -30                   # refused, not wrong
     matmul.code.host_force(matmul.made, -1)
     matmul.run(matmul.made, (9, 9, 9))
 

@@ -5,7 +5,8 @@
 
 A group is counted as one in the middle of a large launch, so that at small sizes what its warps move is too much, and no more
 than a guess where conditions leave out groups. Code that is made for a small size, as for one column of B, is counted there,
-too: its items may be neighbours in memory there alone.
+too: its items may be neighbours in memory there alone. Beside arithmetic, items test what lies beyond an end, and load and
+store, which costs them multiply-adds; whole vectors and sizes that are multiples do so less often.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ LARGE = 1 << 16
 """Sizes at which groups are counted: most are far from all ends there, and a multiple of what kernels divide by."""
 SMALL = 32
 """Sizes up to here are small, as items of a warp may walk them together with others."""
+GUARD = 2
+"""Comparisons of a guard, as costs.groups.guard has it."""
 MOST_GROUPS = (1 << 31) - 1
 """That a launch may have: kernels count them in 32 bits."""
 
@@ -110,7 +113,7 @@ class _Scene:
             traffic = warp_traffic.count(representative(kernel), launch.local_size, self.machine, spelled, open_=True)
             if traffic is None:
                 return None
-            found.append(self.launch(launch, kernel, traffic, values, titles))
+            found.append(self.launch(launch, kernel, with_tests(traffic, self.machine), values, titles))
         return tuple(found)
 
     def launch(self, launch: Launch, kernel: loops.Kernel, traffic: Traffic, sizes: Mapping[str, int], titles: Mapping[str, int]
@@ -125,6 +128,13 @@ class _Scene:
         work_items = tuple(extents.replaced(n, {**titles, **middles}) for n in launch.global_size)
         return LaunchTime(launch.entry, repeats, work_items, items, held,
                           Traffic(**{n: _titled(c, titles) for n, c in vars(traffic).items()}), arrays)
+
+
+def with_tests(traffic: Traffic, machine: Machine) -> Traffic:
+    """The traffic with tests, loads and stores among its multiply-adds."""
+    costs = machine.costs.groups
+    issued = traffic.tests * (costs.guard / GUARD) + traffic.accesses * costs.access
+    return replace(traffic, operations=traffic.operations + issued)
 
 
 def _bytes(t: pr.Tensor) -> Extent:

@@ -40,7 +40,8 @@ MERGED = 4
 class Traffic:
     """Of one group. wanted: bytes of global memory that its warps ask for, each warp's counted once; moved: in whole sectors;
     words: passes over local memory if no two items met in a bank; passes: as they are; operations: multiply-adds of all items;
-    barriers: that an item passes; waits: loads of global memory that follow one another."""
+    barriers: that an item passes; waits: loads of global memory that follow one another; accesses: loads and stores of global
+    memory by items, of whole vectors; tests: comparisons by items, of conditions."""
 
     wanted: float = 0.0
     moved: float = 0.0
@@ -49,6 +50,8 @@ class Traffic:
     operations: float = 0.0
     barriers: float = 0.0
     waits: float = 0.0
+    accesses: float = 0.0
+    tests: float = 0.0
 
 
 def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine, sizes: Mapping[str, int] | None = None,
@@ -115,6 +118,7 @@ class _Counter:
             case loops.For():
                 self.loop(s, at)
             case loops.If():
+                self.traffic.tests += _comparisons(s.cond) * at.times * int(at.active.sum())
                 chosen = _value(s.cond, at.values).astype(bool) & at.active
                 self.statement(s.then, at.where(chosen))
                 if s.orelse is not None:
@@ -205,6 +209,7 @@ class _Counter:
     def loads(self, e: loops.Expr, at: _Place, active: np.ndarray, found: _Loads) -> None:
         """The loads of an expression that items perform, by themselves."""
         if isinstance(e, loops.Select) and e.cond.lanes == 1:
+            self.traffic.tests += _comparisons(e.cond) * at.times * int(active.sum())
             self.loads(e.cond, at, active, found)
             chosen = _value(e.cond, at.values).astype(bool)
             self.loads(e.a, at, active & chosen, found)
@@ -218,6 +223,7 @@ class _Counter:
     def access(self, b: loops.Buffer, where: np.ndarray, active: np.ndarray, at: _Place) -> None:
         """where: an address of bytes for each item and lane."""
         t, width, times, share = self.traffic, b.dtype.bytes, at.times, at.share
+        t.accesses += times * int(active.sum()) * (b.space == "global")
         for first in range(0, len(active), self.warp):
             own = where[first:first + self.warp][active[first:first + self.warp]]
             if not own.size:
@@ -303,6 +309,13 @@ def _value(e: loops.Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
         case loops.Select():
             return np.where(_value(e.cond, values), _value(e.a, values), _value(e.b, values))
     return np.asarray(e.dtype.kind == "b", np.int64)
+
+
+def _comparisons(e: loops.Expr) -> int:
+    return sum(isinstance(x, loops.Binary) and x.op in _COMPARISONS for x in traverse.walk_expr(e))
+
+
+_COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
 def _operations(e: loops.Expr) -> int:
