@@ -94,13 +94,15 @@ def code(folder: Folder, dialect: Dialect, machine: Machine) -> str:
         read = rendered(templates.READ, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
     return rendered(templates.CODE, HEAD=_head(folder, dialect, machine), KERNELS=folder.library.text, READ=read, MEASURE=measure,
                     BELOW=formula.below(b.limits),
-                    RUN=run, CHOICE=choice, VARIANT=templates.VARIANT if b.others else "",
+                    RUN=run, CHOICE=choice, 
+                    CHOSEN=templates.ALIGNED + rendered(templates.VARIANT, PLACES="places") if b.others else "",
+                    VARIANT=rendered(templates.VARIANT, PLACES="0") if b.others else "",
                     ENQUEUED="variant, " if b.others else "", NAME=b.name, SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b),
                     GIVEN_POINTERS=", ".join(f"const_cast<void *>(static_cast<const void *>({a.name}))" for a in b.arguments)
                     or "NULL", SIZE_NAMES=", ".join(b.sizes) or "0", GIVEN="".join(f", {n}" for n in b.sizes),
                     COUNT=len(b.arguments), MEASURED=c_host.measured(measured), TOO_LARGE=_too_large(b),
                     WRITTEN=", ".join(str(int(a.role != "input")) for a in b.arguments) or "0",
-                    WEIGHTS=weight_check(b), ALIGNMENT=max(1, folder.library.alignment),
+                    WEIGHTS=weight_check(b), ALIGNMENT=min(f.alignment for f in folder.variants),
                     FLOORDIV=quotients(texts), SATURATED=SATURATED if "saturated(" in texts else "",
                     API=dialect.api, ATTRIBUTES=dialect.attributes, RUNTIME=dialect.runtime, RTC=dialect.rtc,
                     RTC_MACRO=dialect.rtc_macro)

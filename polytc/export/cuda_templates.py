@@ -191,7 +191,7 @@ static int launch(const @NAME@ *self, const char *name, const void *kernel, int6
     if (measure(bytes@GIVEN@)@TOO_LARGE@) return @NAME@_BAD_SIZE;
     if (shared(given, bytes, @ALIGNMENT@)) return @NAME@_SHARED;
     if (elsewhere(self, given)) return @NAME@_ELSEWHERE;
-@VARIANT@    return enqueue(self, @ENQUEUED@static_cast<@API@Stream_t>(stream), given, sizes, bytes);
+@CHOSEN@    return enqueue(self, @ENQUEUED@static_cast<@API@Stream_t>(stream), given, sizes, bytes);
 }
 
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@)
@@ -251,8 +251,13 @@ static int enqueue(@NAME@ *self, int variant, @API@Stream_t stream, void **given
 
 '''
 
+ALIGNED = '''\
+    size_t places = 0;
+    for (void *const at : given) places |= reinterpret_cast<size_t>(at);
+'''
+
 VARIANT = '''\
-    const int variant = @NAME@_variant(self@GIVEN@);
+    const int variant = choose(self, sizes, @PLACES@);
     if (variant < 0) return @NAME@_BAD_SIZE;
 '''
 

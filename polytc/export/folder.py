@@ -60,6 +60,11 @@ class Folder:
         return self.slots.numbers[place.key] if isinstance(place.key, str) else place.key
 
     @property
+    def alignment(self) -> int:
+        """Bytes that arrays begin at multiples of for the kernels of this variant; 1: of an element."""
+        return max((self.library.alignments[t.launch.entry] for t in self.tasks), default=0) or 1
+
+    @property
     def largest_group(self) -> int:
         """Work-items of the largest work-group."""
         return max((prod(t.launch.local_size) for t in self.all_tasks), default=1)

@@ -34,7 +34,8 @@ def comment_lines(folder: Folder, how: str, launch: Callable[[Task], str], machi
     arguments; machine: that sizes of tiles were chosen for, and by whose model the host chooses among variants."""
     made_for_ = made_for(machine)
     b, made = folder.bundle, folder.library
-    lines = [f"Arrays begin at multiples of {made.alignment} bytes."] if made.alignment else []
+    many = " for some variants" if b.others else ""
+    lines = [f"Arrays begin at multiples of {made.alignment} bytes{many}."] if made.alignment else []
     lines += ["", "Arguments:", *(f"  {described(a)}" for a in b.arguments)]
     lines += [f"  {', '.join(b.sizes)}: int, at least 1; arrays have at most {LARGEST_OPEN:,} elements"] if b.sizes else []
     if not b.others:

@@ -93,15 +93,16 @@ static double estimate(int variant, const int64_t *sizes)
 '''
 
 CHOICE = '''\
-int @NAME@_variant(const @NAME@ *self@SIZES@)
+/* See @NAME@_variant. places: of the arrays, some of which may not begin where the accesses of a variant can; 0: they do. */
+static int choose(const @NAME@ *self, const int64_t *sizes, size_t places)
 {
-    const int64_t sizes[] = {@GIVEN@};
+    static const size_t alignments[] = {@ALIGNMENTS@};
     double least = 0.0;
     int k, found = -1;
     if (@REFUSED@) return -1;
     for (k = 0; k < @NAME@_VARIANTS; k++) {
         double seconds;
-        if (self && self->forced >= 0 && self->forced != k) continue;
+        if ((self && self->forced >= 0 && self->forced != k) || places % alignments[k]) continue;
         seconds = estimate(k, sizes);
         if (seconds >= 0.0 && (found < 0 || seconds < least)) {
             found = k;
@@ -109,6 +110,12 @@ int @NAME@_variant(const @NAME@ *self@SIZES@)
         }
     }
     return found;
+}
+
+int @NAME@_variant(const @NAME@ *self@SIZES@)
+{
+    const int64_t sizes[] = {@GIVEN@};
+    return choose(self, sizes, 0);
 }
 
 double @NAME@_estimate(int variant@SIZES@)
@@ -141,7 +148,7 @@ def code(folder: Folder, machine: Machine, made_for: str, sizes: str, bad: str, 
     return rendered(ESTIMATES + CHOICE, NAME=b.name, MACHINE=made_for, SIZES=sizes, GIVEN=", ".join(b.sizes), BAD=bad, REAL=real,
                     UNITS=machine.cores, MEMORY=repr(rates.memory), CACHE=repr(rates.cache), LANES=repr(rates.lanes * rates.clock),
                     CLOCK=repr(rates.clock), WAIT=repr(rates.wait), LAUNCH=repr(machine.costs.launches.launch),
-                    REFUSED=_refused(b),
+                    REFUSED=_refused(b), ALIGNMENTS=", ".join(str(f.alignment) for f in folder.variants),
                     CASES="".join(_case(n, f) for n, f in enumerate(folder.variants)))
 
 

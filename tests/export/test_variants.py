@@ -452,3 +452,32 @@ def test_cuda_and_hip(dialect: cuda.Dialect, tmp_path: Path) -> None:
         assert host.code.host_run(first, *map(ctypes.c_int64, bad), *[ctypes.c_void_p(0)] * 3) == 2
     assert host.code.host_force(first, len(points)) == 2
     host.code.host_release(first)
+
+
+@pytest.mark.skipif(cuda_here.COMPILER is None, reason="there is no C++ compiler")
+def test_arrays_that_begin_anywhere_have_a_variant(tmp_path: Path) -> None:
+    """That of multiples has accesses of 16 bytes."""
+    cuda.write(multiples_of(4, POINTS[0]), SM90, tmp_path)
+    host = Host(tmp_path, "host.cu")
+    made, sizes = ctypes.c_void_p(host.code.host_create(None)), (64, 96, 128)
+    seen: set[str] = set()
+    observer = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int)(
+        lambda data, kernel, stream, ended: seen.add(kernel.decode().split("_")[1]))
+    host.code.host_observe(made, observer, None)
+    a, b, expected = product(sizes)
+    given = [ctypes.c_int64(n) for n in sizes]
+    for first in (0, 4):
+        memory = [np.zeros(x.size + 64, np.float32) for x in (a, b, expected)]
+        starts = [(-m.ctypes.data // 4) % 16 + first // 4 for m in memory]
+        views = [m[s:s + x.size].reshape(x.shape) for m, s, x in zip(memory, starts, (a, b, expected), strict=True)]
+        views[0][...], views[1][...] = a, b
+        seen.clear()
+        pointers = [ctypes.c_void_p(v.ctypes.data) for v in views]
+        assert host.code.host_enqueue(made, None, *given, *pointers) == 0
+        np.testing.assert_array_equal(views[2], expected)
+        assert seen == ({"v0"} if first else {f"v{host.code.host_variant(made, *given)}"})
+        host.code.host_force(made, 1)
+        assert host.code.host_enqueue(made, None, *given, *pointers) == (2 if first else 0)
+        host.code.host_force(made, -1)
+    assert host.code.host_variant(made, *given) == 1
+    host.code.host_release(made)
