@@ -52,7 +52,7 @@ RESERVED = frozenset("""
     refused format
     argument about bytes measure shared written saturated weight_header are_weights check_buffer size_t FILE printf snprintf
     fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
-    kernel_text start event observer observed key key_begin mix identify compile load restored device given_values binary code
+    kernel_text start event observer observed key key_begin mix identify compile load restored device room given_values binary code
     length lines memset clone
     stream sizes own dim3 code_of enqueue static_cast const_cast reinterpret_cast
     variant forced firsts buffer_counts estimate estimates real count turns launch_seconds seconds least found groups total

@@ -94,8 +94,8 @@ def measured(folder: Folder) -> int:
 def measure(folder: Folder) -> str:
     """The function that finds how many bytes arguments and buffers have."""
     b = folder.bundle
-    extents = [*(bytes_of(a.type.shape, a.type.dtype) for a in b.arguments), *folder.buffers]
-    found = ", ".join(formula.in_c(n, values(b)) for n in extents) or "0"
+    extents = [formula.in_c(bytes_of(a.type.shape, a.type.dtype), values(b)) for a in b.arguments]
+    found = ", ".join([*extents, *(formula.room(n, values(b)) for n in folder.buffers)]) or "0"
     none = " || ".join([*(f"{n} < 1 || {n} > INT64_C({_LARGEST_SIZE})" for n in b.sizes),
                         *formula.not_allowed(b.limits, values(b))])
     return rendered(templates.MEASURE, SIZES=parameters(b), BYTES=found, MEASURED=measured(folder),

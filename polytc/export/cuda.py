@@ -156,7 +156,7 @@ def _run(folder: Folder) -> str:
     if folder.buffers:
         count, first = len(folder.buffers), len(b.arguments)
         if b.model is not None:
-            own = (f"static_cast<size_t>({formula.in_c(n, _values(b))})" for n in folder.buffers)
+            own = (f"static_cast<size_t>({formula.room(n, _values(b))})" for n in folder.buffers)
             lines += [f"const size_t own[] = {{{', '.join(own)}}};", "bytes = own;"]
             first = 0
         lines += [f"size_t places[{count + 1}]; /* of buffers */", "places[0] = 0;", f"for (int k = 0; k < {count}; k++)",

@@ -10,7 +10,7 @@ from polytc.export.bundle import Bundle
 from polytc.poly import isl
 from polytc.program.affine import Atom, QuasiAffine, Quotient, Remainder
 from polytc.program.extents import Extent, Product
-from polytc.program.sizes import Size, text
+from polytc.program.sizes import Size, bounds, form_of, text
 
 
 def row(n: Extent) -> int | str:
@@ -63,6 +63,13 @@ def in_c(n: Extent, values: Mapping[str, str]) -> str:
     if isinstance(n, Product):
         return functools.reduce(lambda a, b: f"saturated({a}, {b})", (in_c(f, values) for f in n.factors))
     return f"({_affine(n.form, values)})" if isinstance(n, Size) else str(n)
+
+
+def room(n: Extent, values: Mapping[str, str]) -> str:
+    """Bytes of a buffer in C, at least 1 also where a temporary has no elements, as one of N - 2 rows where N is 1."""
+    factors = n.factors if isinstance(n, Product) else (n,)
+    sure = all((low := bounds(form_of(f))[0]) is not None and low > 0 for f in factors)
+    return in_c(n, values) if sure else f"room({in_c(n, values)})"
 
 
 def _affine(form: QuasiAffine, values: Mapping[str, str]) -> str:

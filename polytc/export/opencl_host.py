@@ -179,7 +179,7 @@ def _grids(folder: Folder, first: int) -> list[str]:
     lines = [f"self->grids[{first + k}][{axis}] = (size_t)({formula.in_c(n, values)});"
              for k, t in enumerate(folder.tasks) for axis, n in enumerate((*t.launch.global_size, 1, 1)[:3])]
     lines += [f"self->sizes[SIZES + {k}] = (cl_int)({values[name]});" for k, name in enumerate(b.derived)]
-    return lines + [f"self->buffer_bytes[{k}] = (size_t)({formula.in_c(n, values)});" for k, n in enumerate(folder.buffers)]
+    return lines + [f"self->buffer_bytes[{k}] = (size_t)({formula.room(n, values)});" for k, n in enumerate(folder.buffers)]
 
 
 def _values(b: Bundle) -> dict[str, str]:

@@ -152,7 +152,8 @@ class Program:
         self._check_elements([_number(n, known) // size
                               for n, size in zip(self._plan["buffers"], self._plan.get("buffer_element_bytes", ()))])
         self._sizes = known
-        self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self._plan["buffers"]]
+        self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(1, self._number(n)))
+                         for n in self._plan["buffers"]]
 
     def _check_elements(self, elements):
         if max(elements, default=0) > (most := self.about["requires"].get("elements", math.inf)):

@@ -46,7 +46,8 @@ MAGNITUDES = {1: (1, 32, 256, 2048, 1 << 14, 1 << 18, 1 << 22), 2: (1, 16, 128, 
 """Values of each size in the sample, by the number of open sizes; of more sizes FEW."""
 FEW = (1, 48, 1024)
 SAMPLE, PLANNED = 256, 24
-"""Points of the sample, and those of them that a program of few statements is planned for, at most."""
+"""Points of the sample, and those of them that a program of few statements is planned for, at most; where more sizes are open than
+MAGNITUDES has, as in convolutions, half of these: their plans take long."""
 DIVISORS = (4, 128)
 """Of sizes that are multiples: vectors are aligned then, and tiles whole."""
 MULTIPLES = 8
@@ -88,8 +89,12 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
     sample = [*points, *(p for p in (*lattice, *odd) if p not in points)]
     planned = points if len(points) >= most else _planned(points, lattice, len(program.statements))
     plans = _plans(base, target, planned, sample)
-    if not plans:                                                      # says why
+    best = [min((p.seconds[k] for p in plans), default=0.0) for k in range(len(sample))]
+    told = [k for k, b in enumerate(best) if 0 < b < math.inf]             # elsewhere there is nothing to do, or nothing does it
+    if not told:
         return bundle.of_program(base, target, name)
+    sample = [sample[k] for k in told]
+    plans = [replace(p, seconds=tuple(p.seconds[k] for k in told)) for p in plans]
     wanted = [p for p in plans if p.typical in points]
     kept = wanted if limit is None and wanted else _cover(plans, most, wanted[:most])
     if not points or len(points) < most:
@@ -97,7 +102,7 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
         kept += _of_multiples(program, target, kept, largest, sample, most - len(kept))
     if len(kept) == 1:
         return bundle.of_lowered(_at(program, kept[0].typical), kept[0].lowered, target, name, limits)
-    about = _about(kept, plans, len(planned), sample)
+    about = _about(kept, [*plans, *(p for p in kept if p.parts)], len(planned), sample)
     made = _bundle(program, target, name, kept, limits)
     return replace(made, about=about, spent=time.perf_counter() - start)
 
@@ -131,7 +136,8 @@ def _sample(program: Program, limits: Sequence[QuasiAffine]) -> tuple[list[dict[
 
 def _planned(points: Sequence[dict[str, int]], lattice: Sequence[dict[str, int]], statements: int) -> list[dict[str, int]]:
     """What the program is planned for: some points, and of the lattice as many as its statements allow."""
-    chosen = _spread(lattice, max(LEAST, PLANNED * STATEMENTS // max(STATEMENTS, statements)))
+    most = PLANNED if len(lattice[0]) <= max(MAGNITUDES) else PLANNED // 2
+    chosen = _spread(lattice, max(LEAST, most * STATEMENTS // max(STATEMENTS, statements)))
     return [*points, *(p for p in chosen if p not in points)]
 
 
@@ -161,9 +167,10 @@ def _plans(program: Program, target: Target, points: Sequence[Sizes], sample: Se
 
 def _of_multiples(program: Program, target: Target, kept: Sequence[Plan], largest: Sizes, sample: Sequence[Sizes], most: int
                   ) -> list[Plan]:
-    """What is decided where large sizes are multiples, as long as that saves GAIN where it saves anything."""
+    """What is decided where large sizes are multiples, as long as that saves GAIN where it saves anything: for the largest sizes
+    that were looked at, and those of the first plan."""
     found, plans = list[Plan](), list(kept)
-    points = [dict(p) for p in dict.fromkeys(tuple(x.items()) for x in (largest, *(p.typical for p in kept)))]
+    points = [dict(p) for p in dict.fromkeys(tuple(x.items()) for x in (largest, kept[0].typical))]
     options = [p for point in points for d in DIVISORS
                if most > 0 and (p := _of_multiple(program, target, point, d, sample)) is not None]
     while options and len(found) < most:
