@@ -56,7 +56,8 @@ def export(language: Language, what: Annotated[str, typer.Argument(
     else:
         text = options.read_text(what)
         recipe = schedule.read_text(encoding="utf-8") if schedule is not None else None
-        made = _program(text, target, name, check_licence(algebra, fast), recipe, variants, options.points(typical), shapes=options.shapes_of(text, shape),
+        made = _program(text, target, name, check_licence(algebra, fast), recipe, variants, options.points(typical),
+                        shapes=options.shapes_of(text, shape),
                         dtypes=options.pairs(dtype, "--dtype"),
                         attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
     written = _written(language, made, target, output)

@@ -52,10 +52,10 @@ RESERVED = frozenset("""
     refused format
     argument about bytes measure shared written saturated weight_header are_weights check_buffer size_t FILE printf snprintf
     fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
-    kernel_text start event observer observed key key_begin mix identify compile load restored device room given_values binary code
+    kernel_text start event observer observed key key_begin mix identify compile load restored device given_values binary code
     length lines memset clone
     stream sizes own dim3 code_of enqueue static_cast const_cast reinterpret_cast
-    variant forced firsts buffer_counts estimate estimates real count turns launch_seconds seconds least found groups total
+    room variant forced firsts buffer_counts estimate estimates real count turns launch_seconds seconds least found groups total
 """.split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
 PREFIXES = ("INT", "UINT", "CL_", "cl_", "cuda", "hip")
@@ -123,9 +123,10 @@ class Bundle:
     """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
     sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
     everything stays inside of its array, and the text is this program; titles: what the program calls the sizes; parts,
-    products: names of quotients of sizes and of products of two extents, which count as further sizes. others: more variants of the program of open sizes, each a bundle of the same arguments, sizes and limits;
-    the host takes the one whose `model` says that it is the fastest. about: lines on how variants were chosen; spent: seconds
-    that it took."""
+    products: names of quotients of sizes and of products of two extents, which count as further sizes.
+
+    others: more variants of the program of open sizes, each a bundle of the same arguments, sizes and limits; the host takes
+    the one whose `model` says that it is the fastest. about: lines on how they were chosen; spent: seconds that it took."""
 
     name: str
     arguments: tuple[Argument, ...]

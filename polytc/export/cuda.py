@@ -69,8 +69,8 @@ def write(bundle: Bundle, machine: Machine, to: Path, dialect: Dialect = CUDA) -
 
 def header(b: Bundle, dialect: Dialect, machine: Machine) -> str:
     """NAME.h, which is C and needs no header of CUDA. machine: whose model chooses among variants."""
-    bad = f"{b.name}_BAD_SIZE"
-    variants = variant_text.declared(b, launches.made_for(machine), c_host.parameters(b), "with the next run", bad) if b.others else ""
+    variants = variant_text.declared(b, launches.made_for(machine), c_host.parameters(b), "with the next run",
+                                     f"{b.name}_BAD_SIZE") if b.others else ""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
                     BELOW=formula.below(b.limits), VARIANTS=variants,
@@ -92,12 +92,13 @@ def code(folder: Folder, dialect: Dialect, machine: Machine) -> str:
     read = templates.NO_WEIGHTS
     if b.weights:
         read = rendered(templates.READ, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
-    return rendered(templates.CODE, HEAD=_head(folder, dialect, machine), KERNELS=folder.library.text, READ=read, MEASURE=measure,
-                    BELOW=formula.below(b.limits),
-                    RUN=run, CHOICE=choice, 
+    return rendered(templates.CODE, HEAD=_head(folder, dialect, machine), KERNELS=folder.library.text, READ=read,
+                    MEASURE=measure, BELOW=formula.below(b.limits),
+                    RUN=run, CHOICE=choice,
                     CHOSEN=templates.ALIGNED + rendered(templates.VARIANT, PLACES="places") if b.others else "",
                     VARIANT=rendered(templates.VARIANT, PLACES="0") if b.others else "",
-                    ENQUEUED="variant, " if b.others else "", NAME=b.name, SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b),
+                    ENQUEUED="variant, " if b.others else "", NAME=b.name,
+                    SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b),
                     GIVEN_POINTERS=", ".join(f"const_cast<void *>(static_cast<const void *>({a.name}))" for a in b.arguments)
                     or "NULL", SIZE_NAMES=", ".join(b.sizes) or "0", GIVEN="".join(f", {n}" for n in b.sizes),
                     COUNT=len(b.arguments), MEASURED=c_host.measured(measured), TOO_LARGE=_too_large(b),
@@ -145,7 +146,8 @@ def _runs(folder: Folder) -> str:
     if not folder.others:
         return rendered(templates.ENQUEUE, RUN=_run(folder), SUFFIX="")
     own = "".join(rendered(templates.ENQUEUE, RUN=_run(f), SUFFIX=f"_{n}") for n, f in enumerate(folder.variants))
-    cases = "".join(f"    case {n}: return enqueue_{n}(self, stream, given, sizes, bytes);\n" for n in range(1, len(folder.variants)))
+    cases = "".join(f"    case {n}: return enqueue_{n}(self, stream, given, sizes, bytes);\n"
+                    for n in range(1, len(folder.variants)))
     return own + rendered(templates.ENQUEUE_VARIANT, CASES=cases)
 
 

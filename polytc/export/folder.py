@@ -112,16 +112,10 @@ def _folder(bundle: Bundle, made: Library, parts: Sequence[Part], launches: Sequ
 def _titled(launch: Launch, lowered: Lowered) -> Launch:
     """A launch with the sizes as the program calls them, where kernels cannot."""
     names = (*lowered.program.sizes, *(n for n, _ in lowered.source.module.products))
-    titles = {spelled: Size.named(n, 1) for n in names for spelled in _spelled(n)}
+    titles = {spelled: Size.named(n, 1) for n in names if (spelled := isl.name(n)) != n}
     loops = tuple(replace(r, lower=extents.replaced(r.lower, titles), upper=extents.replaced(r.upper, titles))
                   for r in launch.loops)
     return replace(launch, global_size=tuple(extents.replaced(n, titles) for n in launch.global_size), loops=loops)
-
-
-def _spelled(title: str) -> set[str]:
-    """How formulas of kernels spell a size, where not as the program does."""
-    once = isl.name(title)
-    return {once, isl.name(once)} - {title}
 
 
 def _task(launch: Launch, step: Step, dtypes: Mapping[str, DType], number: int) -> Task:

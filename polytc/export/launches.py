@@ -40,9 +40,9 @@ def comment_lines(folder: Folder, how: str, launch: Callable[[Task], str], machi
     lines += [f"  {', '.join(b.sizes)}: int, at least 1; arrays have at most {LARGEST_OPEN:,} elements"] if b.sizes else []
     if not b.others:
         return [*lines, *_launched(folder, how, launch)]
-    lines += ["", f"{b.name}_variant tells which of {len(b.variants)} variants runs at given sizes: each is right for all, and a model "
-              f"of {made_for_} estimates", "which is the fastest. Whose kernels are named *_v0_* is number 0, and so on.", *b.about,
-              *_rule(machine)]
+    lines += ["", f"{b.name}_variant tells which of {len(b.variants)} variants runs at given sizes. All compute the same, and "
+              "a model of", f"{made_for_} estimates which is the fastest. Kernels *_v0_* are those of variant 0, and so on.",
+              *b.about, *_rule(machine)]
     for n, f in enumerate(folder.variants):
         assert f.bundle.model is not None, "each variant has a model"
         lines += ["", f"Variant {n}, {f.bundle.model.reasons[0]}:", *(f"  {x}" for x in f.bundle.model.reasons[1:]),
@@ -63,13 +63,13 @@ def _launched(folder: Folder, how: str, launch: Callable[[Task], str]) -> list[s
 def _rule(machine: Machine) -> list[str]:
     """The model in words, with the numbers of a machine."""
     rates = rates_of(machine)
-    return ["Its estimate of a variant is the sum over launches, each of which takes"
-            f" {machine.costs.launches.launch * 1e6:g} us and what is most of: the bytes of its",
-            f"arrays at {rates.memory / 1e9:g} GB/s; the bytes that groups move at {rates.cache / 1e9:g} GB/s; on the busiest of "
-            f"{machine.cores} compute units {rates.lanes} multiply-adds",
-            f"in a cycle of {rates.clock / 1e9:g} GHz, and a pass over local memory in each; {rates.wait * 1e6:g} us for each load that "
-            "waits, of the groups that a unit holds",
-            "at once together. What a group does is counted in the kernels:"]
+    launch, groups = machine.costs.launches.launch * 1e6, "that its groups move"
+    return [f"The estimate is the sum over launches, each of which takes {launch:g} us and the longest of:",
+            f"  the bytes of its arrays at {rates.memory / 1e9:g} GB/s; the bytes {groups} at {rates.cache / 1e9:g} GB/s;",
+            f"  the multiply-adds of the groups of the busiest of {machine.cores} compute units, {rates.lanes} in a cycle of "
+            f"{rates.clock / 1e9:g} GHz;",
+            "  their passes over local memory, one in a cycle;",
+            f"  {rates.wait * 1e6:g} us for each load that waits, of all groups that a unit holds at once together."]
 
 
 def _estimated(folder: Folder) -> list[str]:
@@ -80,8 +80,9 @@ def _estimated(folder: Folder) -> list[str]:
         small = " and ".join(f"{name} <= {most}" for name, most in x.small)
         for where, t in ((f" where {small}", x.near), ("", x.traffic)):
             if t is not None:
-                lines.append(f"  {n}.{where} multiply-adds {_number(t.operations)}, passes {_number(t.passes)}, bytes {_number(t.moved)}, "
-                             f"waits {_number(t.waits)}; {x.resident} groups at once on a unit")
+                told = ((t.operations, "multiply-adds"), (t.passes, "passes"), (t.moved, "bytes"), (t.waits, "waits"))
+                work = ", ".join(f"{_number(c)} {what}" for c, what in told)
+                lines.append(f"  {n}.{where} {work}; {x.resident} at once on a unit")
     return lines
 
 

@@ -47,7 +47,7 @@ def divided(program: pr.Program, by: Sequence[Part], typical: Mapping[str, int])
         made = replaced(n, places)
         return Size.of(at(made, values), made.form) if isinstance(made, Size) else made
     made: pr.Program = mapped(program, number)
-    return replace(made, sizes=tuple(own[n].name if n in own else n for n in program.sizes), same="")
+    return replace(made, sizes=tuple(own[n].name if n in own else n for n in program.sizes), same=None)
 
 
 def with_parts(sizes: Mapping[str, int], by: Sequence[Part]) -> dict[str, int] | None:

@@ -67,7 +67,8 @@ def run(folder: Folder, values: Sequence[Mapping[str, str]]) -> str:
         first += len(f.tasks)
     if len(bodies) == 1:
         return rendered(RUN, NAME=name, VARIANTS="", ALL=bodies[0])
-    own = "".join(f"static cl_int run_{n}({name} *self, cl_command_queue queue)\n{{\n{body}}}\n\n" for n, body in enumerate(bodies))
+    own = "".join(f"static cl_int run_{n}({name} *self, cl_command_queue queue)\n{{\n{body}}}\n\n"
+                  for n, body in enumerate(bodies))
     cases = "".join(f"    case {n}: return run_{n}(self, queue);\n" for n in range(1, len(bodies)))
     return rendered(RUN, NAME=name, VARIANTS=own,
                     ALL=f"    switch (self->variant) {{\n{cases}    default: return run_0(self, queue);\n    }}\n")

@@ -66,8 +66,8 @@ class Program:
         return made
 
     def variant(self, /, **sizes):
-        """The number of the variant that runs at these sizes: of the one that was forced, else of the fastest by the model. Raises
-        ValueError where there is none."""
+        """The number of the variant that runs at these sizes: of the one that was forced, else of the fastest by the model.
+        Raises ValueError where there is none."""
         self._check_sizes(sizes)
         key = tuple(sizes[n] for n in self.about["sizes"])
         if key not in self._chosen:
@@ -114,7 +114,8 @@ class Program:
             near = "near" in row and all(known[n] <= most for n, most in row["small"].items())
             work = {n: _counted((row["near"] if near else row)[n], known) for n in ("operations", "passes", "moved", "waits")}
             busiest, rounds = -(-groups // model["units"]), -(-groups // (model["units"] * row["resident"]))
-            times = (sum(float(_number(n, known)) for n in row["arrays"]) / model["memory"], work["moved"] * groups / model["cache"],
+            arrays = sum(float(_number(n, known)) for n in row["arrays"])
+            times = (arrays / model["memory"], work["moved"] * groups / model["cache"],
                      work["operations"] * busiest / model["operations"], work["passes"] * busiest / model["passes"],
                      work["waits"] * model["wait"] * rounds)
             if groups:

@@ -32,8 +32,8 @@ DECLARED = '''\
 @LISTED@ */
 enum { @NAME@_VARIANTS = @COUNT@ };
 
-/* The number of the variant that runs at these sizes: of the one that was forced, if it can, else of the fastest; -1 if there is
- * none for them. self: NULL means that none was forced. */
+/* The number of the variant that runs at these sizes: of the one that was forced, if it can, else of the fastest; -1 if there
+ * is none for them. self: NULL means that none was forced. */
 int @NAME@_variant(const @NAME@ *self@SIZES@);
 
 /* Seconds that a variant takes at these sizes by the model; -1 where it does not run. */
@@ -145,10 +145,11 @@ def declared(b: Bundle, machine: str, sizes: str, when: str, bad: str) -> str:
 def code(folder: Folder, machine: Machine, made_for: str, sizes: str, bad: str, real: str) -> str:
     """The functions about variants. machine: whose model decides; made_for: its name; real: `n` as a double."""
     b, rates = folder.bundle, rates_of(machine)
-    return rendered(ESTIMATES + CHOICE, NAME=b.name, MACHINE=made_for, SIZES=sizes, GIVEN=", ".join(b.sizes), BAD=bad, REAL=real,
-                    UNITS=machine.cores, MEMORY=repr(rates.memory), CACHE=repr(rates.cache), LANES=repr(rates.lanes * rates.clock),
-                    CLOCK=repr(rates.clock), WAIT=repr(rates.wait), LAUNCH=repr(machine.costs.launches.launch),
-                    REFUSED=_refused(b), ALIGNMENTS=", ".join(str(f.alignment) for f in folder.variants),
+    alignments = ", ".join(str(f.alignment) for f in folder.variants)
+    return rendered(ESTIMATES + CHOICE, NAME=b.name, MACHINE=made_for, SIZES=sizes, GIVEN=", ".join(b.sizes), BAD=bad,
+                    REAL=real, UNITS=machine.cores, MEMORY=repr(rates.memory), CACHE=repr(rates.cache),
+                    LANES=repr(rates.lanes * rates.clock), CLOCK=repr(rates.clock), WAIT=repr(rates.wait),
+                    LAUNCH=repr(machine.costs.launches.launch), REFUSED=_refused(b), ALIGNMENTS=alignments,
                     CASES="".join(_case(n, f) for n, f in enumerate(folder.variants)))
 
 
@@ -166,7 +167,8 @@ def _refused(b: Bundle) -> str:
     values = _values(b)
     found = [f"sizes[{k}] < 1 || sizes[{k}] > INT32_MAX" for k in range(len(b.sizes))]
     found += formula.not_allowed(b.limits, values)
-    found += [f"{formula.in_c(n, values)} > {LARGEST_OPEN}" for a in b.arguments if type(n := _elements(a.type.shape)) is not int]
+    elements = (_elements(a.type.shape) for a in b.arguments)
+    found += [f"{formula.in_c(n, values)} > {LARGEST_OPEN}" for n in elements if type(n) is not int]
     return "\n        || ".join(found)
 
 
@@ -233,7 +235,7 @@ def row(folder: Folder) -> dict[str, object]:
     """The model of a variant for the description."""
     b, model = folder.bundle, _model(folder.bundle)
     return {"made_for": dict(model.typical), "why": list(model.reasons),
-            "buffer_elements": [formula.row(_elements(x.shape)) for x in _scratch(b)],
+            "alignment": folder.alignment, "buffer_elements": [formula.row(_elements(x.shape)) for x in _scratch(b)],
             "estimate": [_row(x) for x in _launches(folder)]}
 
 

@@ -73,7 +73,8 @@ def test_a_program_is_planned_for_many_sizes_and_few_plans_stay() -> None:
     assert any("by=parts" in line for p in plans for line in p), "few results and many terms are divided"
     assert any("by=parts" not in str(p) and "by=tiles" in str(p) for p in plans), "large products are not"
     for point, most in (({"I": 64, "K": 4096, "J": 64}, 0.5), ({"I": 4096, "K": 4096, "J": 4096}, 1.05)):
-        own, one = (min(seconds(v, point) for v in b.variants) for b in (made, bundle.of_program(program(), OpenCLTarget(SM90))))
+        one_plan = bundle.of_program(program(), OpenCLTarget(SM90))
+        own, one = (min(seconds(v, point) for v in b.variants) for b in (made, one_plan))
         assert own < most * one, point
     assert "Planned for" in made.about[0]
 
@@ -102,7 +103,7 @@ def test_those_that_are_asked_for_and_no_others() -> None:
 
 
 def test_each_makes_up_for_what_the_others_lose() -> None:
-    """The sample's points are weighed: a plan that is the best at one of them by far is there, one that is never better is not."""
+    """A plan that is the best at one point by far is there, one that is never better is not."""
     def plan(*seconds: float) -> variants.Plan:
         return variants.Plan({}, None, (), seconds)  # type: ignore[arg-type]
     even, left, right, worse = plan(2, 2, 2), plan(1, 9, 9), plan(9, 1, 1), plan(2, 2, 3)
@@ -145,7 +146,8 @@ def exact(v: Bundle, point: Mapping[str, int]) -> float:
         traffic = warp_traffic.count(representative(kernel), launch.local_size, SM90, known)
         assert traffic is not None
         moved = sum(polytc.program.extents.at(n, known) for n in x.arrays)
-        found = estimate.estimate(launch_times.with_tests(traffic, SM90), x.groups(known), x.resident, moved, SM90, estimate.rates_of(SM90))
+        found = estimate.estimate(launch_times.with_tests(traffic, SM90), x.groups(known), x.resident, moved, SM90,
+                                  estimate.rates_of(SM90))
         total += SM90.costs.launches.launch + found.seconds
     return total
 
@@ -214,9 +216,9 @@ class Matmul:
 
 
 def context() -> Any:
-    exported.device()
+    name = exported.device().name
     import pyopencl as cl
-    return cl.Context([next(d for p in cl.get_platforms() for d in p.get_devices() if d.name.strip() == exported.device().name)])
+    return cl.Context([next(d for p in cl.get_platforms() for d in p.get_devices() if d.name.strip() == name)])
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +233,7 @@ def multiples_of(divisor: int, point: Mapping[str, int], text: str = MATMUL, sha
     """A plan for all sizes, and one for multiples."""
     built, target = program(text, shapes), OpenCLTarget(SM90)
     (plain,) = variants._plans(built, target, [point], [point])
-    whole = variants._of_multiple(built, target, point, divisor, [point])
+    whole = variants.of_multiple(built, target, point, divisor, [point])
     assert whole is not None
     return variants._bundle(built, target, "host", [plain, whole], bundle.limits(built))
 
@@ -281,7 +283,8 @@ def test_plans_of_multiples_are_found() -> None:
 def thresholds(chosen: Callable[[tuple[int, ...]], int]) -> list[tuple[int, ...]]:
     """Sizes on both sides of where the choice changes, along a few lines."""
     found = []
-    for line in (lambda n: (n, n, n), lambda n: (32, n, 32), lambda n: (n, 512, 1), lambda n: (n, 64, 64), lambda n: (8, 300, n)):
+    for line in (lambda n: (n, n, n), lambda n: (32, n, 32), lambda n: (n, 512, 1), lambda n: (n, 64, 64),
+                 lambda n: (8, 300, n)):
         last = 1
         for n in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096):
             low, high = last, n
@@ -415,6 +418,49 @@ def test_rows_with_sizes_of_their_own(number: int, tmp_path: Path, session: Any)
         x, b = (np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((n, m), (m,)))
         e = np.exp((s := 2.0 * x + b) - s.max(axis=1, keepdims=True))
         np.testing.assert_allclose(host(x, b), e / e.sum(axis=1, keepdims=True), rtol=2e-5, atol=1e-6)
+
+
+def test_sizes_with_names_of_isl(tmp_path: Path, session: Any) -> None:  # noqa: F811
+    shapes = {"A": ("floor", "mod"), "B": ("mod", "exists")}
+    points = [dict(zip(("floor", "mod", "exists"), p.values(), strict=True)) for p in POINTS[1:3]]
+    opencl.write(of(MATMUL, shapes, points), SM90, tmp_path)
+    host = module(tmp_path, "host").Program(session.context, tmp_path / "host.json")
+    exported.built(tmp_path, "host")
+    for sizes in ODD[:2]:
+        a, b, expected = product(sizes)
+        np.testing.assert_array_equal(host(a, b), expected)
+        named = dict(zip(("floor", "mod", "exists"), sizes, strict=True))
+        np.testing.assert_array_equal(exported.outputs(tmp_path, "host", [a, b], named)["C"], expected)
+
+
+def test_temporaries_without_elements(tmp_path: Path, session: Any) -> None:  # noqa: F811
+    """The copy of what is between the first and the last row has n - 2 rows."""
+    text = """def heat(inout f32[n,m] A) -> (A) {
+        for t in 0:3 {
+            B[i,j] = (A[i-1,j] + A[i+1,j]) / 2    where i in 1:n-1, j in 0:m
+            A[i,j] = B[i,j]                       where i in 1:n-1, j in 0:m
+        }
+    }"""
+    opencl.write(of(text, {"A": ("n", "m")}, [{"n": 512, "m": 512}, {"n": 8, "m": 8}], "heat"), SM90, tmp_path)
+    host = module(tmp_path, "heat").Program(session.context, tmp_path / "heat.json")
+    exported.built(tmp_path, "heat")
+    for n, m in ((1, 1), (2, 3), (1, 7), (9, 40)):
+        a = np.random.default_rng(n).standard_normal((n, m)).astype(np.float32)
+        expected = a.copy()
+        for _ in range(3):
+            expected[1:-1] = (expected[:-2] + expected[2:]) / 2
+        np.testing.assert_allclose(host(a), expected, rtol=1e-5, atol=1e-6)
+        exported.outputs(tmp_path, "heat", [a], {"n": n, "m": m})
+        found = np.fromfile(tmp_path / "0.raw", np.float32).reshape(n, m)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_golden(golden: Callable[[str, str], None], matmul: Matmul) -> None:
+    """The rule, as the head comment has it, and as C."""
+    text = (matmul.folder / "host.cl").read_text().split("*/")[0]
+    golden("variants.txt", text.replace(polytc.__version__, "VERSION"))
+    code = (matmul.folder / "host.c").read_text()
+    golden("variants.c", code[code.index("static double launch_seconds"):code.index("int host_force")])
 
 
 # ---- the hosts of CUDA and HIP

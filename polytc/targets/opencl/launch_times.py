@@ -74,7 +74,8 @@ class LaunchTime:
         return counts.at(self.repeats, sizes) * (machine.costs.launches.launch + each)
 
 
-def of_source(source: Source, program: pr.Program, machine: Machine, typical: Mapping[str, int]) -> tuple[LaunchTime, ...] | None:
+def of_source(source: Source, program: pr.Program, machine: Machine, typical: Mapping[str, int]
+              ) -> tuple[LaunchTime, ...] | None:
     """The launches of a source, in order. program: whose tensors are its arrays; typical: the sizes that it is made for. None
     where something cannot be counted."""
     small = {n: size for n, size in typical.items() if size <= SMALL}
@@ -107,7 +108,7 @@ class _Scene:
         names = (*self.program.sizes, *(name for name, _ in self.source.module.products))
         values = with_products({n: small.get(n, LARGE) for n in self.program.sizes}, self.source.module.products)
         spelled = {isl.name(n): values[n] for n in names}
-        titles = {spelled: Size.named(n, 1) for n in names for spelled in (isl.name(n), isl.name(isl.name(n)))}
+        titles = {isl.name(n): Size.named(n, 1) for n in names}
         found = []
         for launch, kernel in zip(self.source.launches, self.source.module.kernels, strict=True):
             traffic = warp_traffic.count(representative(kernel), launch.local_size, self.machine, spelled, open_=True)

@@ -153,8 +153,9 @@ class _Counter:
             inner = any(isinstance(x, loops.For | loops.Barrier) for x in traverse.walk_stmt(s.body))
             chain = 1.0 if s.kind == "unroll" else trips if inner else max(1.0, trips / AHEAD)
         if (trips or isinstance(trips, Count)) and active.any():
-            self.statement(s.body, _Place({**at.values, s.var: value}, active, at.times * trips, at.chain * chain, at.share * parts,
-                                          {**at.forms, **self.form_of(s.var, _middle(s), at.forms, at.values)}))
+            forms = {**at.forms, **self.form_of(s.var, _middle(s), at.forms, at.values)}
+            self.statement(s.body, _Place({**at.values, s.var: value}, active, at.times * trips, at.chain * chain,
+                                          at.share * parts, forms))
 
     def open_trips(self, s: loops.For, at: _Place) -> int | None:
         """The iterations of a loop, a formula of the open sizes where they depend on them; None where they are no formula."""
