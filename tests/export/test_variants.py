@@ -26,7 +26,7 @@ from polytc.program.program import Program
 from polytc.program.sizes import representative, with_products
 from polytc.targets import registry
 from polytc.targets.cuda.target import CudaTarget
-from polytc.targets.opencl import counts, estimate, launch_times, warp_traffic
+from polytc.targets.opencl import estimate, launch_times, warp_traffic
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import cuda_here
 from tests.export import exported
@@ -120,22 +120,6 @@ def test_points_of_the_command_line() -> None:
 
 
 # ---- estimates as formulas
-
-def test_counts() -> None:
-    n = polytc.program.sizes.Size.named("N", 100)
-    trips = counts.Count.trips((n + 15) // 16, {"N": 100})
-    work = 64 + 2.5 * trips * trips - trips / 2
-    assert isinstance(work, counts.Count)
-    assert float(work) == 64 + 2.5 * 49 - 3.5
-    for size in (1, 16, 17, 1000):
-        t = -(-size // 16)
-        assert counts.at(work, {"N": size}) == 64 + 2.5 * t * t - t / 2
-    assert counts.at(counts.Count.trips(n - 50, {"N": 100}), {"N": 7}) == 0
-    assert counts.at(counts.Count.whole_or_part((n + 15) // 16, {"N": 100}), {"N": 4}) == 0.25
-    assert counts.at(counts.Count.whole_or_part(n // 16, {"N": 100}), {"N": 20}) == 1
-    assert type(trips * 0) is float
-    assert str(2.0 * trips + 1) == "2*((N + 15)//16) + 1"
-
 
 def exact(v: Bundle, point: Mapping[str, int]) -> float:
     """The estimate with everything counted at these sizes."""
