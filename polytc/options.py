@@ -38,6 +38,17 @@ def check_typical(typical: Any, sizes: Collection[str]) -> dict[str, int]:
     return {str(n): int(v) for n, v in typical.items()}
 
 
+def check_variants(variants: Any) -> int:
+    """How many variants of a program an export may have, at least 1; E410 else."""
+    if isinstance(variants, bool) or not isinstance(variants, (int, np.integer)) or not 1 <= variants <= VARIANTS:
+        raise _refused(f"variants is a number from 1 to {VARIANTS}, not {variants!r}")
+    return int(variants)
+
+
+VARIANTS = 32
+"""How many an export may have: more than anyone reads."""
+
+
 THREADS = 1024
 """How many threads may work on one call: more than any processor has, few enough to be started."""
 

@@ -18,6 +18,7 @@ from polytc.cli.model_programs import refuse_for_models
 from polytc.codegen.target import Target
 from polytc.export import bundle, c_host, cuda, opencl
 from polytc.export.bundle import Bundle
+from polytc.export.variants import of_program
 from polytc.graph import ahead
 from polytc.machine import DEVICES
 from polytc.options import Licence, check_licence
@@ -37,7 +38,8 @@ def export(language: Language, what: Annotated[str, typer.Argument(
                metavar="TEXT|FILE|MODEL.onnx", help="A program, a file with one, - for standard input, or a model.")],
            output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, made if it is not there.")],
            name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
-           shape: options.ImpliedShape = None, typical: options.Typical = None, dtype: options.DType = None,
+           shape: options.ImpliedShape = None, typical: options.TypicalPoints = None,
+           variants: options.Variants = None, dtype: options.DType = None,
            attr: options.Attr = None, scalar: options.Scalar = None,
            algebra: options.Algebra = None, fast: options.Fast = False,
            schedule: Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False,
@@ -48,17 +50,22 @@ def export(language: Language, what: Annotated[str, typer.Argument(
     target = _target(language, machine)
     if what.endswith(".onnx"):
         refuse_for_models(None, None, None, str(schedule) if schedule is not None else None, typical=typical)
+        if variants is not None:
+            raise typer.BadParameter("--variants is for one program")
         made = _model(Path(what), target, name, options.shapes(shape), check_licence(algebra, fast))
     else:
         text = options.read_text(what)
         recipe = schedule.read_text(encoding="utf-8") if schedule is not None else None
-        made = _program(text, target, name, check_licence(algebra, fast), recipe, shapes=options.shapes_of(text, shape),
+        made = _program(text, target, name, check_licence(algebra, fast), recipe, variants, options.points(typical),
+                        shapes=options.shapes_of(text, shape),
                         dtypes=options.pairs(dtype, "--dtype"),
-                        attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"),
-                        typical=options.values(typical, "--typical"))
+                        attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
     written = _written(language, made, target, output)
     for path in written:
         print(f"{path}  {path.stat().st_size:,} bytes")
+    if made.others:
+        print(f"{len(made.variants)} variants, chosen in {made.spent:.1f} s")
+        print("\n".join(made.about))
     for warning in (*made.starving, *made.too_large):
         print(f"warning: {warning}", file=sys.stderr)
 
@@ -85,9 +92,10 @@ def _target(language: Language, machine: str | None) -> Target:
     return registry.target(check_machine(language.value, machine))
 
 
-def _program(text: str, target: Target, name: str, licence: Licence, schedule: str | None, **arguments: Any) -> Bundle:
-    program = polytc.build(text, **arguments).licensed(licence)
-    return bundle.of_program(program, target, name, schedule)
+def _program(text: str, target: Target, name: str, licence: Licence, schedule: str | None, variants: int | None,
+             typical: list[dict[str, Any]], **arguments: Any) -> Bundle:
+    program = polytc.build(text, typical=typical[0] if typical else None, **arguments).licensed(licence)
+    return of_program(program, target, name, schedule, variants, typical)
 
 
 def _model(path: Path, target: Target, name: str, shapes: dict[str, tuple[int, ...]], licence: Licence) -> Bundle:

@@ -13,7 +13,7 @@ import typer
 
 from polytc.lang import implied_shapes
 from polytc.machine import DEVICES
-from polytc.options import THREADS
+from polytc.options import THREADS, VARIANTS
 
 Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
 Source = Annotated[str, typer.Argument(metavar="FILE|TEXT|MODEL.onnx",
@@ -28,6 +28,12 @@ ImpliedShape = Annotated[list[str] | None, typer.Option(
     help="Extents of an input; a name is a size that stays open, as all are that are not said (i is I).")]
 Typical = Annotated[list[str] | None, typer.Option(
     "--typical", metavar="NAME=N", help="Number of an open size for which code should be fast.")]
+TypicalPoints = Annotated[list[str] | None, typer.Option(
+    "--typical", metavar="NAME=N[,...]", help="Numbers of open sizes for which code should be fast; a name that is said again "
+                                              "begins other sizes, for which there is a variant.")]
+Variants = Annotated[int | None, typer.Option(
+    "--variants", min=1, max=VARIANTS, help="How many ways to run the program of open sizes there may be, of which the host "
+                                            "takes the fastest; 4 if not said.")]
 Size = Annotated[list[str] | None, typer.Option("--size", metavar="NAME=N", help="Number to run with for an open size.")]
 SizeRange = Annotated[list[str] | None, typer.Option(
     "--size", metavar="NAME=N:M", help="For C: a size of the inputs that stays open, from N to M.")]
@@ -139,6 +145,17 @@ def ranges(given: Sequence[str] | None) -> dict[str, tuple[int, int]]:
 def values(given: Sequence[str] | None, option: str) -> dict[str, Any]:
     """The `--attr` or `--scalar` options: ints, floats, booleans, or lists of them separated by commas."""
     return {name: _value(text, f"{option} {name}={text}") for name, text in pairs(given, option).items()}
+
+
+def points(given: Sequence[str] | None) -> list[dict[str, Any]]:
+    """The `--typical` options, `["I=64,J=1", "I=512"]` say, as a dict for each point."""
+    found: list[dict[str, Any]] = []
+    for item in (part for text in given or () for part in text.split(",")):
+        for name, value in values([item], "--typical").items():
+            if not found or name in found[-1]:
+                found.append({})
+            found[-1][name] = value
+    return found
 
 
 def _value(text: str, where: str) -> Any:

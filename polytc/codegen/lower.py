@@ -140,24 +140,26 @@ def _within(place: loops.Expr, lower: int, extent: int) -> list[loops.Expr]:
             for op, n, needed in ((">=", lower, least < lower), ("<", lower + extent, lower + extent <= most)) if needed]
 
 
-def size(n: int) -> loops.Expr:
-    """A number, or a formula of sizes over their variables."""
-    return _formula(n.form) if isinstance(n, Size) else loops.const(n)
+def size(n: int, spelled: bool = False) -> loops.Expr:
+    """A number, or a formula of sizes over their variables. spelled: it has the names of the variables already."""
+    return _formula(n.form, spelled) if isinstance(n, Size) else loops.const(n)
 
 
-def size_variable(name: str) -> loops.Var:
+def size_variable(name: str, spelled: bool = False) -> loops.Var:
     """The variable of an open size."""
-    return loops.Var(isl.name(name), least=1)
+    return loops.Var(name if spelled else isl.name(name), least=1)
 
 
-def _formula(form: Affine | Atom) -> loops.Expr:
+def _formula(form: Affine | Atom, spelled: bool) -> loops.Expr:
     match form:
         case str():
-            return size_variable(form)
+            return size_variable(form, spelled)
         case Quotient() | Remainder():
-            return loops.binary("//" if isinstance(form, Quotient) else "%", _formula(form.a), loops.const(form.divisor))
+            whole = _formula(form.a, spelled)
+            return loops.binary("//" if isinstance(form, Quotient) else "%", whole, loops.const(form.divisor))
     assert isinstance(form, Affine), "lower: a formula of sizes has no pieces"
-    terms = [_formula(atom) if c == 1 else loops.binary("*", _formula(atom), loops.const(c)) for atom, c in form.terms]
+    parts = [(_formula(atom, spelled), c) for atom, c in form.terms]
+    terms = [part if c == 1 else loops.binary("*", part, loops.const(c)) for part, c in parts]
     result = terms[0] if terms else loops.const(form.constant)
     for term in terms[1:]:
         result = loops.binary("+", result, term)

@@ -134,6 +134,5 @@ def _applied(op: str, a: int | None, b: int | None) -> int | None:
 
 def expression(n: Extent) -> loops.Expr:
     """An extent over the variables of the sizes."""
-    if not isinstance(n, Product):
-        return size(n)
-    return reduce(lambda a, b: loops.binary("*", a, b), map(size, n.factors))
+    factors = n.factors if isinstance(n, Product) else (n,)
+    return reduce(lambda a, b: loops.binary("*", a, b), (size(f, spelled=True) for f in factors))

@@ -8,7 +8,7 @@ Where intermediate values lie is the writer's choice: a bundle says only how lon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,6 +18,7 @@ from polytc import loading
 from polytc.codegen.passes.analyses.local_memory_room import TooLarge, too_large
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
+from polytc.export.multiples import Part
 from polytc.graph.library import assembly
 from polytc.graph.library.headers import identifier, parameters
 from polytc.graph.plan import Array, Call, Plan
@@ -37,6 +38,7 @@ from polytc.targets.c import language
 from polytc.targets.ctext.constants import MACROS
 from polytc.targets.cuda import types
 from polytc.targets.cuda.target import CudaTarget
+from polytc.targets.opencl.launch_times import LaunchTime
 from polytc.targets.opencl.starvation import Starving
 
 RESERVED = frozenset("""
@@ -53,6 +55,7 @@ RESERVED = frozenset("""
     kernel_text start event observer observed key key_begin mix identify compile load restored device given_values binary code
     length lines memset clone
     stream sizes own dim3 code_of enqueue static_cast const_cast reinterpret_cast
+    room variant forced firsts buffer_counts estimate estimates real count turns launch_seconds seconds least found groups total
 """.split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
 PREFIXES = ("INT", "UINT", "CL_", "cl_", "cuda", "hip")
@@ -106,11 +109,24 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Model:
+    """What is known of a variant's time. typical: the sizes that it is made for; launches: their estimates; reasons: lines on
+    what it decides otherwise than others, and where it is the fastest."""
+
+    typical: Mapping[str, int]
+    launches: tuple[LaunchTime, ...]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Bundle:
     """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
     sizes: C identifiers of those that are not; limits: forms of them, by their names in formulas, that are at least 0 where
-    everything stays inside of its array, and the text is this program; products: names of products of two extents, which count
-    as further sizes."""
+    everything stays inside of its array, and the text is this program; titles: what the program calls the sizes; parts,
+    products: names of quotients of sizes and of products of two extents, which count as further sizes.
+
+    others: more variants of the program of open sizes, each a bundle of the same arguments, sizes and limits; the host takes
+    the one whose `model` says that it is the fastest. about: lines on how they were chosen; spent: seconds that it took."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -121,26 +137,53 @@ class Bundle:
     lives: tuple[Life, ...]
     sizes: tuple[str, ...] = ()
     limits: tuple[QuasiAffine, ...] = ()
+    titles: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
     products: tuple[tuple[str, tuple[int, int]], ...] = ()
+    others: tuple[Bundle, ...] = ()
+    model: Model | None = None
+    about: tuple[str, ...] = ()
+    spent: float = 0.0
+
+    @property
+    def variants(self) -> tuple[Bundle, ...]:
+        """All, in the order of their numbers."""
+        return (self, *self.others)
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """The names of what follows from the sizes."""
+        return (*(p.name for p in self.parts), *(name for name, _ in self.products))
 
     @property
     def starving(self) -> tuple[Starving, ...]:
         """The launches that leave most of a GPU idle although there is more to do at once."""
-        return tuple(x for unit in self.units for x in unit.lowered.starving)
+        return tuple(x for v in self.variants for unit in v.units for x in unit.lowered.starving)
 
     @property
     def too_large(self) -> tuple[TooLarge, ...]:
         """The temporaries of a GPU's kernels that local memory has no room for."""
-        made = [unit.lowered for unit in self.units]
+        made = [unit.lowered for v in self.variants for unit in v.units]
         return tuple(x for low in made if low.target.machine.kind == "gpu" for x in too_large(low.loops, low.target.machine))
 
 
 def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None) -> Bundle:
     """The bundle of a program. name: of what is exported; the program's if not said; schedule: as `polytc.compile` takes it.
     Raises ArgumentError E410 where POLYTC_CHECK_INDICES asks for what no host does."""
+    check_exported(program)
+    return of_lowered(program, lower_program(program, target, loading.request(schedule, target.machine)), target, name)
+
+
+def check_exported(program: Program) -> None:
+    """Raises ArgumentError E410 where POLYTC_CHECK_INDICES asks for what no host does."""
     if decides(program):
         check_unchecked("exported code")
-    lowered = lower_program(program, target, loading.request(schedule, target.machine))
+
+
+def of_lowered(program: Program, lowered: Lowered, target: Target, name: str = "",
+               limits_: tuple[QuasiAffine, ...] | None = None, parts: tuple[Part, ...] = ()) -> Bundle:
+    """The bundle of a program that is lowered. program: as it was given; name: as of_program takes it; limits_: see `limits`,
+    where the caller knows them; parts: of the sizes, which it is lowered for."""
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
     own_name = _named(name or program.name, target)
     named = _parameters([*program.arrays, *program.sizes], own_name, target)
@@ -148,12 +191,19 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
                       for own, n in zip(named, program.arrays))
     places = {n: Place("argument", k) for k, n in enumerate(program.arrays)}
     module = lowered.source.module
-    places |= {isl.name(n): Place("size", k) for k, n in enumerate((*program.sizes, *(n for n, _ in module.products)))}
+    places |= {isl.name(n): Place("size", k) for k, n in enumerate((
+        *program.sizes, *(p.name for p in parts), *(n for n, _ in module.products)))}
     lives = tuple(_scratch(lowered, 0))
     places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
     unit = Unit(lowered, program.name)
     return Bundle(own_name, arguments, (), (unit,), (Step(0, places),), (), lives,
-                  tuple(named[len(arguments):]), in_bounds.size_limits(program), module.products)
+                  tuple(named[len(arguments):]), limits(program) if limits_ is None else limits_, program.sizes, parts,
+                  module.products)
+
+
+def limits(program: Program) -> tuple[QuasiAffine, ...]:
+    """See Bundle.limits."""
+    return in_bounds.size_limits(program)
 
 
 def of_plan(plan: Plan, target: Target, name: str = "", *, licence: Licence = NONE, progress: Progress | None = None

@@ -94,8 +94,8 @@ def measured(folder: Folder) -> int:
 def measure(folder: Folder) -> str:
     """The function that finds how many bytes arguments and buffers have."""
     b = folder.bundle
-    extents = [*(bytes_of(a.type.shape, a.type.dtype) for a in b.arguments), *folder.buffers]
-    found = ", ".join(formula.in_c(n, values(b)) for n in extents) or "0"
+    extents = [formula.in_c(bytes_of(a.type.shape, a.type.dtype), values(b)) for a in b.arguments]
+    found = ", ".join([*extents, *(formula.room(n, values(b)) for n in folder.buffers)]) or "0"
     none = " || ".join([*(f"{n} < 1 || {n} > INT64_C({_LARGEST_SIZE})" for n in b.sizes),
                         *formula.not_allowed(b.limits, values(b))])
     return rendered(templates.MEASURE, SIZES=parameters(b), BYTES=found, MEASURED=measured(folder),
@@ -104,8 +104,7 @@ def measure(folder: Folder) -> str:
 
 def values(b: Bundle) -> dict[str, str]:
     """Size of the program -> parameter."""
-    titles = b.units[0].lowered.program.sizes if b.sizes else ()
-    return formula.with_products(b, dict(zip(titles, b.sizes, strict=True)))
+    return formula.with_products(b, dict(zip(b.titles, b.sizes, strict=True)))
 
 
 def _run(folder: Folder) -> str:
@@ -164,7 +163,7 @@ def description(folder: Folder) -> str:
     """NAME.json; what is not fixed is a formula of the sizes in Python."""
     b = folder.bundle
     found = {"schema": SCHEMA, "name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.c",
-             "build_options": folder.library.build, "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
+             "build_options": folder.library.build, "sizes": b.titles,
              **({"products": formula.rows_of_products(b)} if b.products else {}),
              "arguments": arguments(b), "weights": weights(b),
              "buffers": formula.rows(folder.buffers), "functions": [t.launch.entry for t in folder.tasks]}

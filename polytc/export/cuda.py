@@ -13,7 +13,7 @@ from pathlib import Path
 import polytc
 from polytc.codegen import weight_file
 from polytc.codegen.target import Repeat
-from polytc.export import c_host, formula, launches
+from polytc.export import c_host, formula, launches, variant_text
 from polytc.export import cuda_templates as templates
 from polytc.export.bundle import Bundle, Place
 from polytc.export.folder import Folder, Task, described, nested, prepare
@@ -57,9 +57,9 @@ def write(bundle: Bundle, machine: Machine, to: Path, dialect: Dialect = CUDA) -
         machine = replace(machine, matrix_unit=None)  # its instructions are NVIDIA's
     folder = prepare(bundle, lambda parts: library(parts, machine))
     name = bundle.name
-    texts = {f"{name}.{dialect.ending}": code(folder, dialect), f"{name}.h": header(bundle, dialect),
+    texts = {f"{name}.{dialect.ending}": code(folder, dialect, machine), f"{name}.h": header(bundle, dialect, machine),
              "main.c": c_host.main(bundle), "CMakeLists.txt": _cmake(folder, dialect),
-             f"{name}.json": description(folder, launches.made_for(machine), dialect)}
+             f"{name}.json": description(folder, machine, dialect)}
     to.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
         (to / file).write_text(text, encoding="ascii")
@@ -67,11 +67,13 @@ def write(bundle: Bundle, machine: Machine, to: Path, dialect: Dialect = CUDA) -
     return [*written, weight_file.write(bundle.weights, to / f"{name}.weights")] if bundle.weights else written
 
 
-def header(b: Bundle, dialect: Dialect) -> str:
-    """NAME.h, which is C and needs no header of CUDA."""
+def header(b: Bundle, dialect: Dialect, machine: Machine) -> str:
+    """NAME.h, which is C and needs no header of CUDA. machine: whose model chooses among variants."""
+    variants = variant_text.declared(b, launches.made_for(machine), c_host.parameters(b), "with the next run",
+                                     f"{b.name}_BAD_SIZE") if b.others else ""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
-                    BELOW=formula.below(b.limits),
+                    BELOW=formula.below(b.limits), VARIANTS=variants,
                     SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b), API=dialect.api, LANGUAGE=dialect.language,
                     ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
@@ -79,28 +81,35 @@ def header(b: Bundle, dialect: Dialect) -> str:
                     UNREAD=", or if the weights cannot be read" if b.weights else "")
 
 
-def code(folder: Folder, dialect: Dialect) -> str:
-    """NAME.cu."""
+def code(folder: Folder, dialect: Dialect, machine: Machine) -> str:
+    """NAME.cu. machine: whose model chooses among variants."""
     b = folder.bundle
-    measure, run = c_host.measure(folder), _run(folder)
+    measured = replace(folder, buffers=()) if b.others else folder         # each variant measures its own
+    measure, run = c_host.measure(measured), _runs(folder)
+    choice = variant_text.code(folder, machine, launches.made_for(machine), c_host.parameters(b), f"{b.name}_BAD_SIZE",
+                               "static_cast<double>(n)") if b.others else ""
+    texts = measure + run + choice
     read = templates.NO_WEIGHTS
     if b.weights:
         read = rendered(templates.READ, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
-    return rendered(templates.CODE, HEAD=_head(folder, dialect), KERNELS=folder.library.text, READ=read, MEASURE=measure,
-                    BELOW=formula.below(b.limits),
-                    RUN=run, NAME=b.name, SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b),
+    return rendered(templates.CODE, HEAD=_head(folder, dialect, machine), KERNELS=folder.library.text, READ=read,
+                    MEASURE=measure, BELOW=formula.below(b.limits),
+                    RUN=run, CHOICE=choice,
+                    CHOSEN=templates.ALIGNED + rendered(templates.VARIANT, PLACES="places") if b.others else "",
+                    VARIANT=rendered(templates.VARIANT, PLACES="0") if b.others else "",
+                    ENQUEUED="variant, " if b.others else "", NAME=b.name,
+                    SIZES=c_host.parameters(b), POINTERS=c_host.pointers(b),
                     GIVEN_POINTERS=", ".join(f"const_cast<void *>(static_cast<const void *>({a.name}))" for a in b.arguments)
                     or "NULL", SIZE_NAMES=", ".join(b.sizes) or "0", GIVEN="".join(f", {n}" for n in b.sizes),
-                    COUNT=len(b.arguments), MEASURED=c_host.measured(folder), TOO_LARGE=_too_large(b),
+                    COUNT=len(b.arguments), MEASURED=c_host.measured(measured), TOO_LARGE=_too_large(b),
                     WRITTEN=", ".join(str(int(a.role != "input")) for a in b.arguments) or "0",
-                    WEIGHTS=weight_check(b), ALIGNMENT=max(1, folder.library.alignment),
-                    FLOORDIV=quotients(measure + run),
-                    SATURATED=SATURATED if "saturated(" in measure + run else "",
+                    WEIGHTS=weight_check(b), ALIGNMENT=min(f.alignment for f in folder.variants),
+                    FLOORDIV=quotients(texts), SATURATED=SATURATED if "saturated(" in texts else "",
                     API=dialect.api, ATTRIBUTES=dialect.attributes, RUNTIME=dialect.runtime, RTC=dialect.rtc,
                     RTC_MACRO=dialect.rtc_macro)
 
 
-def _head(folder: Folder, dialect: Dialect) -> str:
+def _head(folder: Folder, dialect: Dialect, machine: Machine) -> str:
     """The comment with all that calling the kernels takes."""
     def launch(t: Task) -> str:
         return (f"{' x '.join(_grid(t))} / {sizes_text(t.launch.local_size)}, "
@@ -109,7 +118,7 @@ def _head(folder: Folder, dialect: Dialect) -> str:
     return comment([f"{folder.bundle.name}: {dialect.language} by polytc {polytc.__version__}{flags}",
                     "Arrays are row-major; unsigned short has the bits of f16 and bf16, unsigned char bool as 0 or 1.",
                     *launches.comment_lines(
-                        folder, "Launches, one after another in one stream (grid / block, shared memory):", launch)])
+                        folder, "Launches, one after another in one stream (grid / block, shared memory):", launch, machine)])
 
 
 def _flags(folder: Folder, dialect: Dialect) -> str:
@@ -127,17 +136,31 @@ def _too_large(b: Bundle) -> str:
     if not b.sizes:
         return ""
     limits = [f"bytes[{k}] > {LARGEST_OPEN * a.type.dtype.bytes}u" for k, a in enumerate(b.arguments)]
-    scratch = b.units[0].lowered.source.module.scratch
+    scratch = b.units[0].lowered.source.module.scratch if not b.others else ()   # which the estimates look at
     limits += [f"bytes[{len(limits) + k}] > {LARGEST_OPEN * x.dtype.bytes}u" for k, x in enumerate(scratch)]
     return "".join(f" || {x}" for x in [*limits, *(f"{n} > INT32_MAX" for n in b.sizes)])
 
 
+def _runs(folder: Folder) -> str:
+    """The function that launches, and those of variants."""
+    if not folder.others:
+        return rendered(templates.ENQUEUE, RUN=_run(folder), SUFFIX="")
+    own = "".join(rendered(templates.ENQUEUE, RUN=_run(f), SUFFIX=f"_{n}") for n, f in enumerate(folder.variants))
+    cases = "".join(f"    case {n}: return enqueue_{n}(self, stream, given, sizes, bytes);\n"
+                    for n in range(1, len(folder.variants)))
+    return own + rendered(templates.ENQUEUE_VARIANT, CASES=cases)
+
+
 def _run(folder: Folder) -> str:
-    """The body of the function that launches."""
+    """The body of a function that launches."""
     b = folder.bundle
     lines: list[str] = []
     if folder.buffers:
         count, first = len(folder.buffers), len(b.arguments)
+        if b.model is not None:
+            own = (f"static_cast<size_t>({formula.room(n, _values(b))})" for n in folder.buffers)
+            lines += [f"const size_t own[] = {{{', '.join(own)}}};", "bytes = own;"]
+            first = 0
         lines += [f"size_t places[{count + 1}]; /* of buffers */", "places[0] = 0;", f"for (int k = 0; k < {count}; k++)",
                   f"    places[k + 1] = places[k] + (bytes[{first} + k] + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT};"]
         lines += rendered(templates.RESERVE, COUNT=count).replace("\n    ", "\n").strip().split("\n")
@@ -149,8 +172,7 @@ def _run(folder: Folder) -> str:
 
 
 def _values(b: Bundle) -> dict[str, str]:
-    titles = b.units[0].lowered.program.sizes if b.sizes else ()
-    return formula.with_products(b, {n: f"sizes[{k}]" for k, n in enumerate(titles)})
+    return formula.with_products(b, {n: f"sizes[{k}]" for k, n in enumerate(b.titles)})
 
 
 def _launches(folder: Folder, tasks: tuple[Task, ...], depth: int, values: dict[str, str]) -> list[str]:
@@ -214,7 +236,7 @@ def _cmake(folder: Folder, dialect: Dialect) -> str:
                     FLAGS=f"target_compile_options({folder.bundle.name} PRIVATE {flags})\n" if flags else "")
 
 
-def description(folder: Folder, machine: str, dialect: Dialect) -> str:
+def description(folder: Folder, machine: Machine, dialect: Dialect) -> str:
     """The .json. Grids in blocks, axis x first."""
     def launch(t: Task) -> dict[str, object]:
         grid = [int(n) if n.isdigit() else n for n in _grid(t)]

@@ -47,7 +47,7 @@ typedef void (*@NAME@_observer)(void *data, const char *kernel, void *stream, in
 /* Has all launches from now on observed; NULL: none. */
 void @NAME@_observe(@NAME@ *self, @NAME@_observer observer, void *data);
 
-/* Bytes of argument `number`, counted from 0@ZERO@. */
+@VARIANTS@/* Bytes of argument `number`, counted from 0@ZERO@. */
 size_t @NAME@_bytes(int number@SIZES@);
 
 /* Puts one run into a stream (a @API@Stream_t; NULL is the default one), on arrays of the device; 0, or a code. No array that
@@ -78,6 +78,7 @@ struct @NAME@ {
     char *weights, *memory; /* of the device */
     size_t bytes;           /* of memory */
     int device, *users;     /* of the weights */
+    int forced;             /* the variant that has to run, or -1 */
     @NAME@_observer observer;
     void *observed; /* data of the observer's */
 };
@@ -98,6 +99,7 @@ static int code_of(@API@Error_t error)
         return NULL;
     }
     *self->users = 1;
+    self->forced = -1;
     return self;
 }
 
@@ -107,6 +109,7 @@ static int code_of(@API@Error_t error)
     if (!made) return NULL;
     made->weights = self->weights;
     made->device = self->device;
+    made->forced = self->forced;
     made->users = self->users;
     ++*made->users;
     return made;
@@ -118,7 +121,7 @@ void @NAME@_observe(@NAME@ *self, @NAME@_observer observer, void *data)
     self->observed = data;
 }
 
-@FLOORDIV@@SATURATED@@MEASURE@size_t @NAME@_bytes(int number@SIZES@)
+@FLOORDIV@@SATURATED@@MEASURE@@CHOICE@size_t @NAME@_bytes(int number@SIZES@)
 {
     size_t bytes[@MEASURED@];
     return number >= 0 && number < @COUNT@ && !measure(bytes@GIVEN@) ? bytes[number] : 0;
@@ -180,15 +183,7 @@ static int launch(const @NAME@ *self, const char *name, const void *kernel, int6
     return error;
 }
 
-/* All launches. given: the arrays; sizes: those that are not fixed; bytes: as `measure` finds them. */
-static int enqueue(@NAME@ *self, @API@Stream_t stream, void **given, const int64_t *sizes, const size_t *bytes)
-{
-    int error = 0;
-    (void)self, (void)sizes, (void)bytes, (void)stream;
-@RUN@    return error;
-}
-
-int @NAME@_enqueue(@NAME@ *self, void *stream@SIZES@, @POINTERS@)
+@RUN@int @NAME@_enqueue(@NAME@ *self, void *stream@SIZES@, @POINTERS@)
 {
     void *given[] = {@GIVEN_POINTERS@};
     const int64_t sizes[] = {@SIZE_NAMES@};
@@ -196,7 +191,7 @@ int @NAME@_enqueue(@NAME@ *self, void *stream@SIZES@, @POINTERS@)
     if (measure(bytes@GIVEN@)@TOO_LARGE@) return @NAME@_BAD_SIZE;
     if (shared(given, bytes, @ALIGNMENT@)) return @NAME@_SHARED;
     if (elsewhere(self, given)) return @NAME@_ELSEWHERE;
-    return enqueue(self, static_cast<@API@Stream_t>(stream), given, sizes, bytes);
+@CHOSEN@    return enqueue(self, @ENQUEUED@static_cast<@API@Stream_t>(stream), given, sizes, bytes);
 }
 
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@)
@@ -208,12 +203,12 @@ int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@)
     int error = 0;
     if (measure(bytes@GIVEN@)@TOO_LARGE@) return @NAME@_BAD_SIZE;
     if (shared(given, bytes, 1)) return @NAME@_SHARED;
-    for (int k = 0; k < @COUNT@ && !error; k++) {
+@VARIANT@    for (int k = 0; k < @COUNT@ && !error; k++) {
         error = code_of(@API@Malloc(&own[k], bytes[k]));
         if (!error) error = code_of(@API@Memcpy(own[k], given[k], bytes[k], @API@MemcpyHostToDevice));
     }
     if (!error && elsewhere(self, own)) error = @NAME@_ELSEWHERE;
-    if (!error) error = enqueue(self, NULL, own, sizes, bytes);
+    if (!error) error = enqueue(self, @ENQUEUED@NULL, own, sizes, bytes);
     if (!error) error = code_of(@API@StreamSynchronize(NULL));
     for (int k = 0; k < @COUNT@; k++) {
         if (!error && written[k]) error = code_of(@API@Memcpy(given[k], own[k], bytes[k], @API@MemcpyDeviceToHost));
@@ -233,6 +228,37 @@ void @NAME@_release(@NAME@ *self)
     free(self);
 }
 #endif
+'''
+
+ENQUEUE = '''\
+/* All launches. given: the arrays; sizes: those that are not fixed; bytes: as `measure` finds them. */
+static int enqueue@SUFFIX@(@NAME@ *self, @API@Stream_t stream, void **given, const int64_t *sizes, const size_t *bytes)
+{
+    int error = 0;
+    (void)self, (void)sizes, (void)bytes, (void)stream;
+@RUN@    return error;
+}
+
+'''
+
+ENQUEUE_VARIANT = '''\
+static int enqueue(@NAME@ *self, int variant, @API@Stream_t stream, void **given, const int64_t *sizes, const size_t *bytes)
+{
+    switch (variant) {
+@CASES@    default: return enqueue_0(self, stream, given, sizes, bytes);
+    }
+}
+
+'''
+
+ALIGNED = '''\
+    size_t places = 0;
+    for (void *const at : given) places |= reinterpret_cast<size_t>(at);
+'''
+
+VARIANT = '''\
+    const int variant = choose(self, sizes, @PLACES@);
+    if (variant < 0) return @NAME@_BAD_SIZE;
 '''
 
 NO_WEIGHTS = '''\

@@ -9,7 +9,7 @@ from polytc.codegen import weight_file
 from polytc.export import formula
 from polytc.export.bundle import Bundle, bytes_of
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of what descriptions say, and of what their keys mean. Hosts refuse others."""
 
 

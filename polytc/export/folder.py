@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
 
 from polytc.codegen.target import Launch, Repeat
+from polytc.compiler import Lowered
 from polytc.export import commentary
 from polytc.export.bundle import Argument, Bundle, Place, Step
 from polytc.graph.library.headers import identifier
 from polytc.graph.planning import memory
 from polytc.graph.planning.memory import Slots
+from polytc.poly import isl
+from polytc.program import extents
 from polytc.program.extents import Extent
 from polytc.program.scalars import DType
+from polytc.program.sizes import Size
 from polytc.targets.ctext.library import Library, Part
 
 
@@ -32,22 +36,38 @@ class Task:
 @dataclass(frozen=True)
 class Folder:
     """What the hosts are written from. slots: the buffers that they make for intermediate values;
-    buffers: bytes of each, formulas where sizes are not fixed."""
+    buffers: bytes of each, formulas where sizes are not fixed. others: of the other variants, of the same library."""
 
     bundle: Bundle
     library: Library
     tasks: tuple[Task, ...]
     slots: Slots
     buffers: tuple[Extent, ...]
+    others: tuple[Folder, ...] = ()
+
+    @property
+    def variants(self) -> tuple[Folder, ...]:
+        """All, in the order of their numbers."""
+        return (self, *self.others)
+
+    @property
+    def all_tasks(self) -> tuple[Task, ...]:
+        """Of all variants."""
+        return tuple(t for f in self.variants for t in f.tasks)
 
     def number(self, place: Place) -> int:
         """Of an argument, a weight, a buffer or a size."""
         return self.slots.numbers[place.key] if isinstance(place.key, str) else place.key
 
     @property
+    def alignment(self) -> int:
+        """Bytes that arrays begin at multiples of for the kernels of this variant; 1: of an element."""
+        return max((self.library.alignments[t.launch.entry] for t in self.tasks), default=0) or 1
+
+    @property
     def largest_group(self) -> int:
         """Work-items of the largest work-group."""
-        return max((prod(t.launch.local_size) for t in self.tasks), default=1)
+        return max((prod(t.launch.local_size) for t in self.all_tasks), default=1)
 
     @property
     def largest_local(self) -> int:
@@ -57,20 +77,45 @@ class Folder:
 
 def prepare(bundle: Bundle, library: Callable[[Sequence[Part]], Library]) -> Folder:
     """The kernels' text, and what is launched on what. library: writes the text."""
+    variants = bundle.variants
+    parts = [part for n, v in enumerate(variants) for part in _parts(v, f"_v{n}" if bundle.others else "")]
+    made, first, folders = library(parts), 0, []
+    for v in variants:
+        own = slice(first, first := first + len(v.units))
+        folders.append(_folder(v, made, parts[own], made.launches[own]))
+    return replace(folders[0], others=tuple(folders[1:]))
+
+
+def _parts(bundle: Bundle, variant: str) -> list[Part]:
+    """The modules of a bundle. variant: what the names of its kernels have behind that of the bundle."""
     parts = []
     for n, unit in enumerate(bundle.units, 1):
         label = identifier(unit.label)[:40] if len(bundle.units) > 1 else ""
-        entry = f"{bundle.name}_{label}_{n}" if label else bundle.name
+        entry = f"{bundle.name}_{label}_{n}" if label else f"{bundle.name}{variant}"
         low = unit.lowered
         parts.append(Part(low.source.module, entry, commentary.about(low), commentary.statements(low)))
-    made = library(parts)
+    return parts
+
+
+def _folder(bundle: Bundle, made: Library, parts: Sequence[Part], launches: Sequence[tuple[Launch, ...]]) -> Folder:
+    """parts, launches: of each unit."""
     dtypes = [{b.name: b.dtype for b in (*p.module.args, *p.module.scratch)} for p in parts]
-    tasks = tuple(_task(launch, s, dtypes[s.unit], n) for n, s in enumerate(bundle.steps) for launch in made.launches[s.unit])
+    titled = [tuple(_titled(launch, unit.lowered) for launch in own) for own, unit in zip(launches, bundle.units, strict=True)]
+    tasks = tuple(_task(launch, s, dtypes[s.unit], n) for n, s in enumerate(bundle.steps) for launch in titled[s.unit])
     if bundle.sizes:  # one step, in which all temporaries live
         slots = Slots({life.name: n for n, life in enumerate(bundle.lives)}, ())
         return Folder(bundle, made, tasks, slots, tuple(life.bytes for life in bundle.lives))
     slots = memory.share(bundle.lives)
     return Folder(bundle, made, tasks, slots, slots.bytes)
+
+
+def _titled(launch: Launch, lowered: Lowered) -> Launch:
+    """A launch with the sizes as the program calls them, where kernels cannot."""
+    names = (*lowered.program.sizes, *(n for n, _ in lowered.source.module.products))
+    titles = {spelled: Size.named(n, 1) for n in names if (spelled := isl.name(n)) != n}
+    loops = tuple(replace(r, lower=extents.replaced(r.lower, titles), upper=extents.replaced(r.upper, titles))
+                  for r in launch.loops)
+    return replace(launch, global_size=tuple(extents.replaced(n, titles) for n in launch.global_size), loops=loops)
 
 
 def _task(launch: Launch, step: Step, dtypes: Mapping[str, DType], number: int) -> Task:
@@ -101,6 +146,6 @@ def shown(folder: Folder, task: Task, place: Place) -> str:
         return task.launch.loops[number].var
     if place.area == "size":
         b = folder.bundle
-        return (*b.sizes, *(n for n, _ in b.products))[number]
+        return (*b.sizes, *b.derived)[number]
     return folder.bundle.arguments[number].name if place.area == "argument" else (
         f"weight {number}" if place.area == "weight" else f"buffer {number}")

@@ -10,7 +10,7 @@ from polytc.export.bundle import Bundle
 from polytc.poly import isl
 from polytc.program.affine import Atom, QuasiAffine, Quotient, Remainder
 from polytc.program.extents import Extent, Product
-from polytc.program.sizes import Size, text
+from polytc.program.sizes import Size, bounds, form_of, text
 
 
 def row(n: Extent) -> int | str:
@@ -39,8 +39,10 @@ def below(forms: Sequence[QuasiAffine]) -> str:
 
 
 def with_products(b: Bundle, values: Mapping[str, str]) -> dict[str, str]:
-    """Size -> expression in C, with the products that have names."""
+    """Size -> expression in C, with the parts and the products that have names."""
     found = dict(values)
+    for part in b.parts:
+        found[part.name] = f"({found[part.size]} / {part.divisor})"
     for name, (x, y) in b.products:
         found[name] = found[isl.name(name)] = f"product({in_c(x, found)}, {in_c(y, found)})"
     return found
@@ -48,7 +50,7 @@ def with_products(b: Bundle, values: Mapping[str, str]) -> dict[str, str]:
 
 def size(b: Bundle, number: int, values: Mapping[str, str]) -> str:
     """A size or a product, by number. values: as `with_products` gave them."""
-    return values[(*b.units[0].lowered.program.sizes, *(n for n, _ in b.products))[number]]
+    return values[(*b.titles, *b.derived)[number]]
 
 
 def rows_of_products(b: Bundle) -> list[list[int | str]]:
@@ -61,6 +63,13 @@ def in_c(n: Extent, values: Mapping[str, str]) -> str:
     if isinstance(n, Product):
         return functools.reduce(lambda a, b: f"saturated({a}, {b})", (in_c(f, values) for f in n.factors))
     return f"({_affine(n.form, values)})" if isinstance(n, Size) else str(n)
+
+
+def room(n: Extent, values: Mapping[str, str]) -> str:
+    """Bytes of a buffer in C, at least 1 also where a temporary has no elements, as one of N - 2 rows where N is 1."""
+    factors = n.factors if isinstance(n, Product) else (n,)
+    sure = all((low := bounds(form_of(f))[0]) is not None and low > 0 for f in factors)
+    return in_c(n, values) if sure else f"room({in_c(n, values)})"
 
 
 def _affine(form: QuasiAffine, values: Mapping[str, str]) -> str:

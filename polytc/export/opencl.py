@@ -25,9 +25,10 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
     """Write the folder, which is made if it is not there; the files, in the order of the list above."""
     folder = prepare(bundle, lambda parts: library(parts, machine))
     name = bundle.name
-    kernels = source(folder)
-    texts = {f"{name}.cl": kernels, f"{name}.json": description(folder, launches.made_for(machine)),
-             f"{name}.h": opencl_host.header(folder), f"{name}.c": opencl_host.code(folder),
+    made_for = launches.made_for(machine)
+    kernels = source(folder, machine)
+    texts = {f"{name}.cl": kernels, f"{name}.json": description(folder, machine),
+             f"{name}.h": opencl_host.header(folder, made_for), f"{name}.c": opencl_host.code(folder, machine, made_for),
              f"{name}_cl.h": opencl_builds.embedded(name, kernels),
              "main.c": opencl_host.main(folder), "CMakeLists.txt": cmake(name, opencl_main.FIND, opencl_main.LINK),
              f"{name}.py": python_host.TEXT}
@@ -41,7 +42,7 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
     return written
 
 
-def source(folder: Folder) -> str:
+def source(folder: Folder, machine: Machine) -> str:
     """The .cl: a head comment with all that calling the kernels takes, and the kernels."""
     b, made = folder.bundle, folder.library
 
@@ -51,11 +52,11 @@ def source(folder: Folder) -> str:
     how = "Launches, one after another in one in-order queue (global size / local size, local memory):"
     lines = [f"{b.name}: OpenCL C 1.2 by polytc {polytc.__version__}; build options: {made.build}",
              "Arrays are row-major without padding; half holds f16, ushort bf16, uchar bool as 0 or 1.",
-             *launches.comment_lines(folder, how, launch)]
+             *launches.comment_lines(folder, how, launch, machine)]
     return comment(lines) + "\n" + made.text
 
 
-def description(folder: Folder, machine: str) -> str:
+def description(folder: Folder, machine: Machine) -> str:
     """The .json. Global and local sizes in work-items, axis 0 first."""
     def launch(t: Task) -> dict[str, object]:
         return {"global": formula.rows(t.launch.global_size), "local": t.launch.local_size,

@@ -130,6 +130,7 @@ cl_int @NAME@_restore(cl_context context, cl_device_id device, const char *folde
     *made = NULL;
     if (!self) return @NAME@_NO_MEMORY;
     self->device = device;
+    self->forced = -1;
     error = check_device(device, log, log_bytes);
     if (!error) error = build(self, context, folder, binary, bytes, log, log_bytes);
     if (!error) error = read_weights(self, context, folder);
@@ -153,6 +154,7 @@ cl_int @NAME@_clone(const @NAME@ *other, @NAME@ **made)
     *made = NULL;
     if (!self) return @NAME@_NO_MEMORY;
     self->device = other->device;
+    self->forced = other->forced;
     self->program = other->program;
     self->restored = other->restored;
     memcpy(self->key, other->key, sizeof self->key);

@@ -36,28 +36,42 @@ static cl_int launch(@NAME@ *self, cl_command_queue queue, int first, int last, 
     return error;
 }
 
-/* All launches, one after another. */
+@VARIANTS@/* All launches, one after another. */
 static cl_int run(@NAME@ *self, cl_command_queue queue)
 {
+@ALL@}
+
+'''
+
+ALL = '''\
     cl_int error = CL_SUCCESS, at[@DEPTH@] = {0};
 @LINES@
     return error;
-}
-
 '''
+"""The launches of a variant, as the body of a function."""
 
 
 def has_loops(folder: Folder) -> bool:
     """Are there launches in loops?"""
-    return any(t.launch.loops for t in folder.tasks)
+    return any(t.launch.loops for t in folder.all_tasks)
 
 
-def run(folder: Folder, values: Mapping[str, str]) -> str:
-    """The functions `launch` and `run`; '' where all launches are made once. values: of the sizes in C."""
+def run(folder: Folder, values: Sequence[Mapping[str, str]]) -> str:
+    """The functions `launch` and `run`; '' where all launches are made once. values: of the sizes in C, in each variant."""
     if not has_loops(folder):
         return ""
-    depth = max(len(t.launch.loops) for t in folder.tasks)
-    return rendered(RUN, NAME=folder.bundle.name, DEPTH=depth, LINES="\n".join(_lines(folder.tasks, 0, 0, values)))
+    depth, name = max(len(t.launch.loops) for t in folder.all_tasks), folder.bundle.name
+    bodies, first = [], 0
+    for f, known in zip(folder.variants, values, strict=True):
+        bodies.append(rendered(ALL, DEPTH=depth, LINES="\n".join(_lines(f.tasks, first, 0, known))))
+        first += len(f.tasks)
+    if len(bodies) == 1:
+        return rendered(RUN, NAME=name, VARIANTS="", ALL=bodies[0])
+    own = "".join(f"static cl_int run_{n}({name} *self, cl_command_queue queue)\n{{\n{body}}}\n\n"
+                  for n, body in enumerate(bodies))
+    cases = "".join(f"    case {n}: return run_{n}(self, queue);\n" for n in range(1, len(bodies)))
+    return rendered(RUN, NAME=name, VARIANTS=own,
+                    ALL=f"    switch (self->variant) {{\n{cases}    default: return run_0(self, queue);\n    }}\n")
 
 
 def _lines(tasks: Sequence[Task], first: int, depth: int, values: Mapping[str, str]) -> list[str]:

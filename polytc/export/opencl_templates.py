@@ -44,7 +44,7 @@ enum {
 /* What a result means. */
 const char *@NAME@_error(cl_int code);
 
-@BUILDS@@RESIZE@/* Bytes of argument `number`, counted from 0; 0 while the sizes are not set. */
+@BUILDS@@RESIZE@@VARIANTS@/* Bytes of argument `number`, counted from 0; 0 while the sizes are not set. */
 size_t @NAME@_bytes(const @NAME@ *self, int number);
 
 /* Enqueues one run on an in-order queue.@SIZED@ No array that is written may share memory with another. It begins when
@@ -94,7 +94,9 @@ struct copy {
 
 static const char build_options[] = "@BUILD@", rounded_options[] = "@ROUNDED@";
 
+/* The launches of variant v are those from firsts[v] up to firsts[v + 1]; it has buffer_counts[v] buffers. */
 struct @NAME@ {
+    int variant, forced; /* number of the variant that runs; of the one that has to, or -1 */
     cl_program program;
     cl_kernel kernels[LAUNCHES + 1];
     cl_mem weights[WEIGHTS + 1], buffers[BUFFERS + 1];
@@ -202,7 +204,9 @@ static cl_int make_buffers(@NAME@ *self, cl_context context)
     int k;
     for (k = 0; k < BUFFERS && !error; k++) {
         if (self->buffers[k]) clReleaseMemObject(self->buffers[k]);
-        self->buffers[k] = clCreateBuffer(context, CL_MEM_READ_WRITE, self->buffer_bytes[k], NULL, &error);
+        self->buffers[k] = NULL;
+        if (k < buffer_counts[self->variant])
+            self->buffers[k] = clCreateBuffer(context, CL_MEM_READ_WRITE, self->buffer_bytes[k], NULL, &error);
     }
     return error;
 }
@@ -227,7 +231,7 @@ static cl_int set_arguments(@NAME@ *self)
 {
     cl_int error = CL_SUCCESS;
     int k, a;
-    for (k = 0; k < LAUNCHES; k++) {
+    for (k = firsts[self->variant]; k < firsts[self->variant + 1]; k++) {
         for (a = 0; a < launches[k].count && !error; a++) {
             const struct place *p = &places[launches[k].first + a];
             if (p->area == SIZE)
@@ -239,7 +243,7 @@ static cl_int set_arguments(@NAME@ *self)
     }
     return error;
 }
-@RESIZE@@CREATE@
+@CHOICE@@RESIZE@@CREATE@
 size_t @NAME@_bytes(const @NAME@ *self, int number)
 {
     return self->ready && number >= 0 && number < ARGUMENTS ? self->argument_bytes[number] : 0;
@@ -300,7 +304,7 @@ static cl_int check_call(const @NAME@ *self, cl_command_queue queue, const cl_me
     cl_int error = check_call(self, queue, given);
     int k, a;
     if (!error && waits) error = clEnqueueBarrierWithWaitList(queue, waits, wait_list, NULL);
-    for (k = 0; k < LAUNCHES && !error; k++) {
+    for (k = firsts[self->variant]; k < firsts[self->variant + 1] && !error; k++) {
         const struct launch *l = &launches[k];
         for (a = 0; a < l->count && !error; a++) {
             const struct place *p = &places[l->first + a];
@@ -333,6 +337,14 @@ void @NAME@_release(@NAME@ *self)
 
 CHECK = "    if (!data || !are_weights(data, bytes)) error = @NAME@_NO_WEIGHTS;\n"
 
+CHOOSE = '''\
+    self->variant = @NAME@_variant(self, @GIVEN@);
+    if (self->variant < 0) {
+        self->variant = 0;
+        return self->forced < 0 ? @NAME@_TOO_LARGE : CL_INVALID_VALUE;
+    }
+'''
+
 RESIZE_DECLARED = '''\
 /* Sets the sizes of the runs that follow, each at least 1, and makes memory for them; none are set if it fails.
  * Not while a run is under way. */
@@ -350,11 +362,12 @@ cl_int @NAME@_resize(@NAME@ *self, @INTS@)
     self->ready = 0;
     for (k = 0; k < SIZES; k++)
         if (sizes[k] < 1) return CL_INVALID_VALUE;
-@LIMITS@    memcpy(self->sizes, sizes, sizeof sizes);
+@LIMITS@@CHOOSE@    memcpy(self->sizes, sizes, sizeof sizes);
     measure(self);
-    for (k = 0; k < ARGUMENTS + BUFFERS; k++) {
+    for (k = 0; k < ARGUMENTS + buffer_counts[self->variant]; k++) {
         size_t bytes = k < ARGUMENTS ? self->argument_bytes[k] : self->buffer_bytes[k - ARGUMENTS];
-        if (bytes / element_bytes[k] > @LARGEST@u) return @NAME@_TOO_LARGE;
+        size_t each = element_bytes[k < ARGUMENTS ? k : k + self->variant * BUFFERS];
+        if (bytes / each > @LARGEST@u) return @NAME@_TOO_LARGE;
     }
     if (!error) error = make_buffers(self, context);
     if (!error) error = set_arguments(self);

@@ -9,6 +9,8 @@ TEXT = '''\
     event = program.enqueue(cl.CommandQueue(context), *buffers)     # cl.Buffer or pyopencl.array.Array, as the .json lists them
     other = program.clone()                                         # for runs on another queue, or by another thread
     outputs = program(*inputs)                                      # numpy arrays
+    program.variant(M=64, N=64)                                     # which variant runs at sizes, where there are several
+    program.force(1)                                                # from now on this one; None: the fastest by the model
 
 As a script: python NAME.py [INPUT.npy ...] prints the first elements of each output; inputs without a file are zeros where
 their shapes are fixed.
@@ -25,7 +27,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Program:
@@ -50,16 +52,75 @@ class Program:
         self._weights = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=p) if p else
                          cl.Buffer(context, flags.READ_ONLY, 1) for p in parts]
         self._program = program
+        self._variants, self._forced, self._chosen = self.about.get("variants", [self.about]), None, {}
         self._start()
 
     def _start(self):
-        self._buffers, self._sizes, self._kernels = [], {}, {}
+        self._buffers, self._sizes, self._kernels, self._plan = [], {}, {}, self._variants[0]
 
     def clone(self):
         """Another one of the same code and weights, with kernels and memory of its own."""
         made = copy.copy(self)
+        made._chosen = {}
         made._start()
         return made
+
+    def variant(self, /, **sizes):
+        """The number of the variant that runs at these sizes: of the one that was forced, else of the fastest by the model.
+        Raises ValueError where there is none."""
+        self._check_sizes(sizes)
+        key = tuple(sizes[n] for n in self.about["sizes"])
+        if key not in self._chosen:
+            allowed = range(len(self._variants)) if self._forced is None else [self._forced]
+            times = {k: self._seconds(self._variants[k], sizes) for k in allowed} if "model" in self.about else {0: 0.0}
+            best = min(times, key=times.__getitem__)
+            if times[best] == math.inf:
+                raise ValueError(f"variant {best}, which has to run, does not at these sizes" if self._forced is not None else
+                                 "at these sizes an array between the kernels has more elements than they count")
+            self._chosen[key] = best
+        return self._chosen[key]
+
+    def estimate(self, variant, /, **sizes):
+        """Seconds that a variant takes at these sizes by the model; infinite where it does not run."""
+        self._check_sizes(sizes)
+        return self._seconds(self._variants[variant], sizes)
+
+    def force(self, variant):
+        """From now on this variant runs and no other one; None: the fastest by the model. For tuning, and for tests."""
+        if variant is not None and variant not in range(len(self._variants)):
+            raise ValueError(f"the variants are 0 to {len(self._variants) - 1}")
+        self._forced, self._chosen, self._buffers = variant, {}, []
+
+    def _known(self, plan, sizes):
+        """The sizes with the parts and the products that a variant has names for."""
+        known = dict(sizes)
+        for name, size, divisor in plan.get("parts", ()):
+            known[name] = known[size] // divisor
+        for name, a, b in plan.get("products", ()):
+            known[name] = _number(a, known) * _number(b, known)
+        return known
+
+    def _seconds(self, plan, sizes):
+        """The estimate of a variant."""
+        if any(sizes[size] % divisor for _, size, divisor in plan.get("parts", ())):
+            return math.inf
+        model, known, total = self.about["model"], self._known(plan, sizes), 0.0
+        if max((_number(n, known) for n in plan["buffer_elements"]), default=0) > self.about["requires"]["elements"]:
+            return math.inf
+        for row in plan["estimate"]:
+            groups = math.prod(_number(n, known) for n in row["work_items"]) // row["items"]
+            if groups > model["groups"]:
+                return math.inf
+            near = "near" in row and all(known[n] <= most for n, most in row["small"].items())
+            work = {n: _counted((row["near"] if near else row)[n], known) for n in ("operations", "passes", "moved", "waits")}
+            busiest, rounds = -(-groups // model["units"]), -(-groups // (model["units"] * row["resident"]))
+            arrays = sum(float(_number(n, known)) for n in row["arrays"])
+            times = (arrays / model["memory"], work["moved"] * groups / model["cache"],
+                     work["operations"] * busiest / model["operations"], work["passes"] * busiest / model["passes"],
+                     work["waits"] * model["wait"] * rounds)
+            if groups:
+                total += _counted(row["repeats"], known) * (model["launch"] + max(times))
+        return total
 
     def _check(self):
         needs, device = self.about["requires"], self.device
@@ -70,36 +131,38 @@ class Program:
         if needs["work_group"] > device.max_work_group_size:
             raise RuntimeError(f"{device.name} has work-groups of {device.max_work_group_size}, not {needs['work_group']}")
 
-    def resize(self, /, **sizes):
-        """Set the sizes that are not fixed, by name, and make memory for them. Not while a run is under way."""
+    def _check_sizes(self, sizes):
+        """Raises ValueError for what are no sizes, or such at which the kernels are not right."""
         if set(sizes) != set(self.about["sizes"]) or min(sizes.values(), default=1) < 1:
             raise ValueError("the sizes, each at least 1, are " + ", ".join(self.about["sizes"]))
-        if not self._buffers or not sizes.items() <= self._sizes.items():
-            self._sizes = dict(sizes)
-            for name, a, b in self.about.get("products", ()):
-                self._sizes[name] = self._number(a) * self._number(b)
-            below = [f for f in self.about.get("limits", ()) if self._number(f) < 0]
-            if below:
-                self._sizes = {}
-                raise ValueError("at these sizes something lies beyond the end of an array, or the program is another one: at "
-                                 "least 0 are to be " + ", ".join(below))
-            self._check_elements()
-            self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self.about["buffers"]]
+        below = [f for f in self.about.get("limits", ()) if _number(f, sizes) < 0]
+        if below:
+            raise ValueError("at these sizes something lies beyond the end of an array, or the program is another one: at "
+                             "least 0 are to be " + ", ".join(below))
+        self._check_elements([math.prod(_number(n, sizes) for n in a["shape"]) << a["dtype"].startswith("c")
+                              for a in self.about["arguments"]])
 
-    def _check_elements(self):
-        most = self.about["requires"].get("elements", math.inf)
-        arrays = [math.prod(map(self._number, a["shape"])) << a["dtype"].startswith("c") for a in self.about["arguments"]]
-        buffers = zip(self.about["buffers"], self.about.get("buffer_element_bytes", ()))
-        if max([*arrays, *(self._number(n) // size for n, size in buffers)]) > most:
-            self._sizes = {}
+    def resize(self, /, **sizes):
+        """Set the sizes that are not fixed, by name, and make memory for them. Not while a run is under way."""
+        if self._buffers and sizes.items() <= self._sizes.items():
+            return
+        self._sizes, self._buffers = {}, []
+        self._check_sizes(sizes)
+        self._plan = self._variants[self.variant(**sizes)]
+        known = self._known(self._plan, sizes)
+        self._check_elements([_number(n, known) // size
+                              for n, size in zip(self._plan["buffers"], self._plan.get("buffer_element_bytes", ()))])
+        self._sizes = known
+        self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(1, self._number(n)))
+                         for n in self._plan["buffers"]]
+
+    def _check_elements(self, elements):
+        if max(elements, default=0) > (most := self.about["requires"].get("elements", math.inf)):
             raise ValueError(f"an array has more than the {most} elements that the kernels count")
 
     def _number(self, formula, around=()):
-        """A number of the description: itself, or a formula of the sizes and of where the loops around are."""
-        if isinstance(formula, int):
-            return formula
-        known = {**self._sizes, **dict(around)}  # whose names may be words of Python
-        return int(eval(re.sub("[A-Za-z_][A-Za-z_0-9]*", lambda name: f"({known[name[0]]})", formula), {"__builtins__": {}}))
+        """A number of the description, see below, where the loops around are at these places."""
+        return _number(formula, {**self._sizes, **dict(around)})
 
     def _launches(self, rows, around=()):
         """All launches in order, with where the loops around are: (name, number) of each."""
@@ -120,7 +183,7 @@ class Program:
         if area == "counter":
             return np.int32(around[number][1])
         if area == "size":
-            named = [*self.about["sizes"], *(row[0] for row in self.about.get("products", ()))]
+            named = [*self.about["sizes"], *(row[0] for key in ("parts", "products") for row in self._plan.get(key, ()))]
             return np.int32(self._sizes[named[number]])
         return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
 
@@ -138,7 +201,7 @@ class Program:
         self._check_apart(memory)
         if wait_for:
             cl.enqueue_barrier(queue, wait_for=wait_for)
-        for launch, around in self._launches(self.about["launches"]):
+        for launch, around in self._launches(self._plan["launches"]):
             grid = [self._number(n, around) for n in launch["global"]]
             if 0 in grid:
                 continue
@@ -224,6 +287,23 @@ class Program:
                 outputs.append(array)
         queue.finish()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _number(formula, known):
+    """A number of the description: itself, or a formula of what is known, whose names may be words of Python."""
+    if isinstance(formula, int):
+        return formula
+    return int(eval(re.sub("[A-Za-z_][A-Za-z_0-9]*", lambda name: f"({known[name[0]]})", formula), {"__builtins__": {}}))
+
+
+def _counted(terms, known):
+    """The sum of products of a number and of formulas, which count as 0 where they are negative."""
+    total = 0.0
+    for number, *factors in terms:
+        for f in factors:
+            number *= float(max(0, _number(f, known)))
+        total += number
+    return total
 
 
 def _numpy(name):

@@ -137,6 +137,15 @@ static int64_t product(int64_t a, int64_t b)
 
 '''
 
+ROOM = '''\
+/* Bytes of a buffer, of which there is at least one. */
+static int64_t room(int64_t bytes)
+{
+    return bytes > 0 ? bytes : 1;
+}
+
+'''
+
 SATURATED = '''\
 /* a * b of numbers that are not negative; the largest number where the product is larger. */
 static int64_t saturated(int64_t a, int64_t b)
@@ -171,8 +180,9 @@ _FORMATS = {"float": "FLOAT", "double": "DOUBLE", "int32_t": "INT", "int64_t": "
 
 
 def quotients(text: str) -> str:
-    """The functions for quotients and products of sizes that a text calls."""
-    return (FLOORDIV if "floordiv(" in text else "") + (PRODUCT if "product(" in text else "")
+    """The functions for quotients and products of sizes, and for room of buffers, that a text calls."""
+    known = (("floordiv(", FLOORDIV), ("product(", PRODUCT), ("room(", ROOM))
+    return "".join(function for call, function in known if call in text)
 
 
 def rendered(text: str, **values: object) -> str:

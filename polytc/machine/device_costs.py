@@ -74,6 +74,8 @@ class Groups:
         "some 270 cycles from the second cache of an NVIDIA A100: Abdelkhalik et al., Demystifying the Nvidia Ampere "
         "Architecture through Microbenchmarking, 2022"))
     guard: int = cost(6, "multiply-adds", "a test whether an element is there", guess("two comparisons of two indices"))
+    access: int = cost(1, "multiply-adds", "a load or a store of memory, of a vector as of a number", guess(
+        "an instruction is issued in the time of one"))
     partial: int = cost(60, "multiply-adds", "of a unit in the time of an element of a partial result, written and read", guess(
         "some 12 bytes of memory in a cycle of a unit, beside 128 multiply-adds"))
     second: int = cost(250_000, "multiply-adds", "of a unit in the time of a second kernel", guess("about a microsecond"))

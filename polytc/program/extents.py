@@ -40,14 +40,26 @@ def times(a: Extent, b: Extent) -> Extent:
     """a * b, a number where both are."""
     if a == 1 or b == 1:
         return b if a == 1 else a
-    if isinstance(a, Product) or isinstance(b, Product):
+    if isinstance(a, Product):
         return a * b
+    if isinstance(b, Product):
+        return Product((a, *b.factors))
     return Product((a, b)) if isinstance(a, Size) or isinstance(b, Size) else a * b
 
 
 def at(n: Extent, sizes: Mapping[str, int]) -> int:
     """An extent for given sizes."""
     return n.at(sizes) if isinstance(n, Product) else formulas.at(n, sizes)
+
+
+def replaced(n: Extent, sizes: Mapping[str, int]) -> Extent:
+    """An extent with others for some of its sizes."""
+    if not isinstance(n, Product):
+        return formulas.replaced(n, sizes)
+    made: Extent = 1
+    for f in n.factors:
+        made = times(made, formulas.replaced(f, sizes))
+    return made
 
 
 def data(n: Extent) -> Any:

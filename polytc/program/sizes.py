@@ -212,6 +212,23 @@ def at(n: int, sizes: Mapping[str, int]) -> int:
     return affine.at(n.form, sizes) if isinstance(n, Size) else n
 
 
+def replaced(n: int, sizes: Mapping[str, int]) -> int:
+    """An extent with other extents for some of its sizes, which may be Sizes or numbers: `(K + 15)//16`, K being 2*M."""
+    return _replaced(n.form, sizes) if isinstance(n, Size) else n
+
+
+def _replaced(form: QuasiAffine | Atom, sizes: Mapping[str, int]) -> int:
+    match form:
+        case str():
+            return sizes.get(form, Size.named(form, 1))
+        case Quotient():
+            return _replaced(form.a, sizes) // form.divisor
+        case Remainder():
+            return _replaced(form.a, sizes) % form.divisor
+    assert isinstance(form, Affine), "sizes: a formula has no pieces"
+    return sum((_replaced(atom, sizes) * c for atom, c in form.terms), form.constant)
+
+
 Products: TypeAlias = Sequence[tuple[str, tuple[int, int]]]
 """Names of products of two extents, each after those in its extents."""
 

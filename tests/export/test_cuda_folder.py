@@ -224,7 +224,7 @@ def test_the_host_in_a_project(dialect: cuda.Dialect, tmp_path: Path) -> None:
 def test_the_description_has_a_schema_and_the_parameters_of_kernels(dialect: cuda.Dialect, tmp_path: Path) -> None:
     write("T[i] = X[i] + X[511-i]; Y[i] = T[i] * T[511-i]", tmp_path, "host", dialect, shapes={"X": (512,)})
     about = json.loads((tmp_path / "host.json").read_text())
-    assert about["schema"] == 1
+    assert about["schema"] == 2
     found = {(p["name"], p["type"], p["access"]) for kernel in about["kernels"] for p in kernel["parameters"]}
     assert ("X", "const float* __restrict__", "read") in found
     assert ("Y", "float* __restrict__", "write") in found

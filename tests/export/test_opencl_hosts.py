@@ -188,7 +188,7 @@ def test_the_python_host_in_a_project(program: Callable[..., Any], session: Any)
 def test_descriptions_of_another_schema_are_refused(tmp_path: Path, session: Any) -> None:  # noqa: F811
     write("Y[i] = 2*X[i]", tmp_path, "twice", shapes={"X": (8,)})
     path = tmp_path / "twice.json"
-    path.write_text(path.read_text().replace('"schema": 1', '"schema": 2'))
+    path.write_text(path.read_text().replace('"schema": 2', '"schema": 1'))
     with pytest.raises(RuntimeError, match="schema"):
         module(tmp_path, "twice").Program(session.context, path)
 

@@ -80,7 +80,8 @@ def library(parts: Sequence[Part], written: Callable[[Part], Sequence[GroupWrite
     doubles = any(uses_double(p.module) for p in parts)
     flags = build(loops.Module("all", (), (), (), tuple(k for p in parts for k in p.module.kernels)))
     return Library("\n".join([*head(texts, doubles), *texts]), tuple(launches), {w.entry: w.local_bytes for w in writers},
-                   flags, doubles, alignment(writers), {w.entry: w.parameters for w in writers})
+                   flags, doubles, alignment(writers), {w.entry: w.parameters for w in writers},
+                   {w.entry: alignment([w]) for w in writers})
 
 
 def uses_double(module: loops.Module) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polytc.codegen import loops
 from polytc.codegen.target import Launch
@@ -38,7 +38,7 @@ class Parameter:
 class Library:
     """text: without a head comment. launches: of each part, in order; local_bytes: by entry. build: compiler flags. doubles:
     does it compute with f64? alignment: bytes that the address of each array is a multiple of; 0: that of its elements.
-    parameters: of kernels, by entry."""
+    parameters: of kernels, by entry; alignments: for the arrays of each kernel, by entry, where they differ."""
 
     text: str
     launches: tuple[tuple[Launch, ...], ...]
@@ -47,6 +47,7 @@ class Library:
     doubles: bool
     alignment: int
     parameters: dict[str, tuple[Parameter, ...]]
+    alignments: dict[str, int] = field(default_factory=dict)
 
 
 def commented(part: Part, lines: Sequence[str], first: bool) -> str:

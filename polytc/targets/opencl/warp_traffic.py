@@ -2,21 +2,28 @@
 
 Loops run their middle iteration, as often as they have iterations, those of the host once; all items are evaluated at once
 (arrays with an element an item). Elements that a loaded index chooses are taken to be neighbours' element 0.
+
+Where sizes are open, loops whose iterations they decide are counted by formulas (counts.Count); which way a condition goes, and
+which of two ends is the smaller, is decided at the sizes at hand. An iteration that is there in part, as the last one of K in
+steps of 16, takes its time, but moves its part alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
-from polytc.codegen import loops, matrix_products, traverse
+from polytc.codegen import loops, matrix_products, size_limits, traverse
 from polytc.codegen.matrix_products import MatrixProduct
+from polytc.codegen.passes import simplify
 from polytc.machine import Machine, MatrixUnit
+from polytc.program.sizes import Size
 from polytc.program.words import BYTES
+from polytc.targets.opencl.counts import Count
 
 SECTOR = 32
 """Bytes that global memory moves at least."""
@@ -34,7 +41,8 @@ MERGED = 4
 class Traffic:
     """Of one group. wanted: bytes of global memory that its warps ask for, each warp's counted once; moved: in whole sectors;
     words: passes over local memory if no two items met in a bank; passes: as they are; operations: multiply-adds of all items;
-    barriers: that an item passes; waits: loads of global memory that follow one another."""
+    barriers: that an item passes; waits: loads of global memory that follow one another; accesses: loads and stores of global
+    memory by items, of whole vectors; tests: comparisons by items, of conditions."""
 
     wanted: float = 0.0
     moved: float = 0.0
@@ -43,19 +51,26 @@ class Traffic:
     operations: float = 0.0
     barriers: float = 0.0
     waits: float = 0.0
+    accesses: float = 0.0
+    tests: float = 0.0
 
 
-def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine, sizes: Mapping[str, int] | None = None
-          ) -> Traffic | None:
-    """The traffic of a kernel as it is launched; None where it depends on open sizes that `sizes` does not have."""
+def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine, sizes: Mapping[str, int] | None = None,
+          open_: bool = False) -> Traffic | None:
+    """The traffic of a kernel as it is launched; None where it depends on open sizes that `sizes` does not have. open_: as
+    formulas of these sizes."""
     numbers = np.arange(prod(local_size))
     ids = {f"item{axis}": numbers // prod(local_size[:axis]) % size for axis, size in enumerate(local_size)}
-    counter = _Counter(ids, machine.warp, machine.costs.groups.banks, machine.matrix_unit, Traffic())
+    counter = _Counter(ids, machine.warp, machine.costs.groups.banks, machine.matrix_unit, Traffic(),
+                       dict(sizes or {}) if open_ else {})
     values = {name: np.asarray(n) for name, n in (sizes or {}).items()}
     try:
+        forms = dict[str, loops.Expr]()
         for s in kernel.host:
-            values[s.var] = (_value(s.lower, values) + _value(s.upper, values)) // 2
-        counter.statement(kernel.body, _Place(values, np.ones(len(numbers), bool), 1.0, 1.0))
+            middle = loops.binary("//", loops.binary("+", s.lower, s.upper), loops.const(2))
+            forms |= counter.form_of(s.var, middle, forms, values)
+            values[s.var] = _value(middle, values)
+        counter.statement(kernel.body, _Place(values, np.ones(len(numbers), bool), 1.0, 1.0, 1.0, forms))
     except KeyError:
         return None
     return counter.traffic
@@ -64,12 +79,19 @@ def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine, s
 @dataclass(frozen=True)
 class _Place:
     """Where a statement stands. values: of the variables; active: items that run it; times: how often; chain: how often one
-    after another."""
+    after another; share: how often, iterations that are there in part counted so; forms: expressions of sizes for the variables
+    that depend on them."""
 
     values: Mapping[str, np.ndarray]
     active: np.ndarray
     times: float
     chain: float
+    share: float
+    forms: Mapping[str, loops.Expr]
+
+    def where(self, active: np.ndarray) -> _Place:
+        """The same place for some of the items."""
+        return replace(self, active=active)
 
 
 _Loads: TypeAlias = dict[loops.Expr, tuple[loops.Buffer, tuple[loops.Expr, ...], np.ndarray]]
@@ -84,6 +106,8 @@ class _Counter:
     banks: int
     unit: MatrixUnit | None
     traffic: Traffic
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """That are open; none where only numbers are asked for."""
     under_way: float = 0.0
     """Loads that follow one another, of those since the last barrier."""
 
@@ -94,10 +118,11 @@ class _Counter:
             case loops.For():
                 self.loop(s, at)
             case loops.If():
+                self.traffic.tests += _comparisons(s.cond) * at.times * int(at.active.sum())
                 chosen = _value(s.cond, at.values).astype(bool) & at.active
-                self.statement(s.then, _Place(at.values, chosen, at.times, at.chain))
+                self.statement(s.then, at.where(chosen))
                 if s.orelse is not None:
-                    self.statement(s.orelse, _Place(at.values, at.active & ~chosen, at.times, at.chain))
+                    self.statement(s.orelse, at.where(at.active & ~chosen))
             case loops.Alloc():
                 self.statement(s.body, at)
             case loops.Barrier():
@@ -115,18 +140,47 @@ class _Counter:
         lower, upper = _value(s.lower, at.values), _value(s.upper, at.values)
         chain = 1.0
         if s.kind == "block":
-            value, active, trips = lower + (upper - lower) // 2, at.active, 1.0
+            value, active, trips, parts = lower + (upper - lower) // 2, at.active, 1.0, 1.0
         elif s.kind == "thread":
             value = lower + s.step * self.ids.get(f"item{s.axis}", np.int64(0))
-            active, trips = at.active & (value < upper), 1.0
+            active, trips, parts = at.active & (value < upper), 1.0, 1.0
         else:
             many = np.maximum(0, -((lower - upper) // s.step)) + np.zeros(len(at.active), np.int64)
             value, active = lower + many // 2 * s.step, at.active & (many > 0)
-            trips = float(many[active].mean()) if active.any() else 0.0
+            trips = parts = float(many[active].mean()) if active.any() else 0.0
+            if isinstance(open_ := self.open_trips(s, at), Size):
+                trips, parts, active = Count.trips(open_, self.sizes), Count.whole_or_part(open_, self.sizes), at.active
             inner = any(isinstance(x, loops.For | loops.Barrier) for x in traverse.walk_stmt(s.body))
             chain = 1.0 if s.kind == "unroll" else trips if inner else max(1.0, trips / AHEAD)
-        if trips and active.any():
-            self.statement(s.body, _Place({**at.values, s.var: value}, active, at.times * trips, at.chain * chain))
+        if (trips or isinstance(trips, Count)) and active.any():
+            forms = {**at.forms, **self.form_of(s.var, _middle(s), at.forms, at.values)}
+            self.statement(s.body, _Place({**at.values, s.var: value}, active, at.times * trips, at.chain * chain,
+                                          at.share * parts, forms))
+
+    def open_trips(self, s: loops.For, at: _Place) -> int | None:
+        """The iterations of a loop, a formula of the open sizes where they depend on them; None where they are no formula."""
+        if not self.sizes:
+            return None
+        span = loops.binary("+", loops.binary("-", s.upper, s.lower), loops.const(s.step - 1))
+        return size_limits.formula(self.of_sizes(loops.binary("//", span, loops.const(s.step)), at.forms, at.values))
+
+    def form_of(self, var: str, e: loops.Expr, forms: Mapping[str, loops.Expr], values: Mapping[str, np.ndarray]
+                ) -> dict[str, loops.Expr]:
+        """The expression of sizes that a variable is, if it depends on them."""
+        found = self.of_sizes(e, forms, values) if self.sizes else loops.const(0)
+        return {var: found} if traverse.variables(found) else {}
+
+    def of_sizes(self, e: loops.Expr, forms: Mapping[str, loops.Expr], values: Mapping[str, np.ndarray]) -> loops.Expr:
+        """An expression of sizes alone: for other variables stands the number of an item in the middle, for the smaller of two
+        what is smaller at the sizes at hand."""
+        def known(x: loops.Expr) -> loops.Expr:
+            if isinstance(x, loops.Var) and x.name not in self.sizes:
+                return forms[x.name] if x.name in forms else loops.const(int(np.median(values[x.name])))
+            if isinstance(x, loops.Call) and x.fn in ("min", "max"):
+                pick = min if x.fn == "min" else max
+                return pick(x.args, key=lambda a: int(_value(a, {n: np.asarray(v) for n, v in self.sizes.items()})))
+            return x
+        return simplify.expr(traverse.map_expr(e, known), {})
 
     def product(self, p: MatrixProduct, at: _Place) -> None:
         """A product of tiles, for which a warp reads four blocks of both operands in as many passes."""
@@ -153,11 +207,12 @@ class _Counter:
             self.traffic.waits += max(0.0, at.chain - self.under_way)
             self.under_way = max(self.under_way, at.chain)
         for b, where, active in [*_merged(loaded), *stored]:
-            self.access(b, where, active, at.times)
+            self.access(b, where, active, at)
 
     def loads(self, e: loops.Expr, at: _Place, active: np.ndarray, found: _Loads) -> None:
         """The loads of an expression that items perform, by themselves."""
         if isinstance(e, loops.Select) and e.cond.lanes == 1:
+            self.traffic.tests += _comparisons(e.cond) * at.times * int(active.sum())
             self.loads(e.cond, at, active, found)
             chosen = _value(e.cond, at.values).astype(bool)
             self.loads(e.a, at, active & chosen, found)
@@ -168,20 +223,27 @@ class _Counter:
         for x in traverse.operands(e):
             self.loads(x, at, active, found)
 
-    def access(self, b: loops.Buffer, where: np.ndarray, active: np.ndarray, times: float) -> None:
+    def access(self, b: loops.Buffer, where: np.ndarray, active: np.ndarray, at: _Place) -> None:
         """where: an address of bytes for each item and lane."""
-        t, width = self.traffic, b.dtype.bytes
+        t, width, times, share = self.traffic, b.dtype.bytes, at.times, at.share
+        t.accesses += times * int(active.sum()) * (b.space == "global")
         for first in range(0, len(active), self.warp):
             own = where[first:first + self.warp][active[first:first + self.warp]]
             if not own.size:
                 continue
             if b.space == "global":
-                t.wanted += times * len(np.unique(own)) * width
-                t.moved += times * len(np.unique(own // SECTOR)) * SECTOR
+                t.wanted += share * len(np.unique(own)) * width
+                t.moved += share * len(np.unique(own // SECTOR)) * SECTOR
             else:
                 words = np.unique(own // 4)
                 t.passes += times * int(np.bincount(words % self.banks).max())
                 t.words += times * -(-len(words) // self.banks)
+
+
+def _middle(s: loops.For) -> loops.Expr:
+    """The iteration in the middle of a loop."""
+    span = loops.binary("-", s.upper, s.lower)
+    return loops.binary("+", s.lower, loops.binary("*", loops.binary("//", span, loops.const(2 * s.step)), loops.const(s.step)))
 
 
 def _merged(loaded: Iterable[_Touched]) -> list[_Touched]:
@@ -250,6 +312,13 @@ def _value(e: loops.Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
         case loops.Select():
             return np.where(_value(e.cond, values), _value(e.a, values), _value(e.b, values))
     return np.asarray(e.dtype.kind == "b", np.int64)
+
+
+def _comparisons(e: loops.Expr) -> int:
+    return sum(isinstance(x, loops.Binary) and x.op in _COMPARISONS for x in traverse.walk_expr(e))
+
+
+_COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
 def _operations(e: loops.Expr) -> int:
