@@ -19,7 +19,7 @@ import islpy
 
 from polytc.codegen import iterators, loop_names, loops, lower, traverse
 from polytc.codegen.passes import simplify
-from polytc.poly import isl, marks, twins
+from polytc.poly import isl, marks, storage_folding, twins
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.program.kinds import Kind, kind
@@ -99,7 +99,7 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
 
     Raises isl.QuotaExceeded if the AST takes isl more operations than that.
     """
-    lowering = lower.Lowering.of(scop.program)
+    lowering = lower.Lowering.of(scop.program, storage_folding.found(scop, schedule.tree))
     statements = {isl.name(s.name): s for s in scop.program.statements}
     shown = twins.found(scop, schedule.tree)
     walk = _Walk(statements, lowering, _marks(shown.tree), bool(scop.boxed), shown.behind)

@@ -10,6 +10,7 @@ from polytc import errors
 from polytc.program import program as pr
 from polytc.schedule.user.changes.accumulators import Accumulator
 from polytc.schedule.user.changes.copies import Copy
+from polytc.schedule.user.changes.folding import Fold
 from polytc.schedule.user.changes.inlining import Inline
 from polytc.schedule.user.changes.partial_sums import PartialSums
 from polytc.schedule.user.changes.peeling import Peel
@@ -27,7 +28,7 @@ class Change(Protocol):
 
 CHANGES: Mapping[str, Callable[[str], Change | None]] = {
     "cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read, "peel": Peel.read, "inline": Inline.read,
-    "tensorize": Tensorize.read,
+    "tensorize": Tensorize.read, "fold": Fold.read,
     "window": Window.read, "recompute": partial(Window.read, recompute=True)}
 """First word -> what reads the rest of the line; None for what is none."""
 
