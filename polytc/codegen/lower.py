@@ -33,11 +33,11 @@ class Lowering:
             return t.shape if f is None else (*t.shape[:f.dimension], f.places, *t.shape[f.dimension + 1:])
         return Lowering(program, {t.name: loops.Buffer(t.name, t.dtype, shape(t)) for t in program.tensors}, folded)
 
-    def module(self, bodies: tuple[loops.Stmt, ...]) -> loops.Module:
-        """The module whose kernels have these bodies."""
+    def module(self, bodies: tuple[loops.Stmt, ...], asked: tuple[loops.Asked, ...] = ()) -> loops.Module:
+        """The module whose kernels have these bodies. asked: what is to be fetched ahead."""
         p = self.program
         marked = tuple((s.name, s.intrinsic) for s in p.statements if s.intrinsic is not None)
-        kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast, intrinsics=marked)
+        kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast, intrinsics=marked, ahead=asked)
                         for n, body in enumerate(bodies))
         return loops.Module(p.name, tuple(self.buffers[n] for n in p.arrays), p.outputs,
                             tuple(self.buffers[n] for n in p.temporaries), kernels, once=p.once)

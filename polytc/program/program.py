@@ -26,6 +26,7 @@ from typing import TypeAlias
 
 from polytc.errors import Span
 from polytc.options import Licence, check_fast
+from polytc.program.fetching import Ahead
 from polytc.program.intrinsics import Call as IntrinsicCall
 from polytc.program.scalars import BOOL, DType
 from polytc.program.terms import (
@@ -135,6 +136,7 @@ class Statement:
     atomic: each instance of an update of whole numbers reads and writes its element in one step, so that the items of a GPU may
         run instances that meet in one element at once.
     intrinsic: what its innermost loops become where a target has its text (schedule.user.changes.tensorization).
+    ahead: what of its reads is fetched before (schedule.user.changes.prefetching).
     """
 
     name: str
@@ -149,6 +151,7 @@ class Statement:
     bounds: tuple[Bound, ...] = ()
     atomic: bool = False
     intrinsic: IntrinsicCall | None = None
+    ahead: tuple[Ahead, ...] = ()
 
     @property
     def depth(self) -> int:

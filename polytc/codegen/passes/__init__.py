@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import double_buffers, loops, verify
+from polytc.codegen import loops, verify
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import (
     array_contraction,
@@ -32,6 +32,7 @@ from polytc.codegen.passes import (
     vectorize,
     work_items,
 )
+from polytc.codegen.passes.local_memory import double_buffers
 from polytc.machine import Machine
 
 Apply = Callable[[loops.Module, Machine, frozenset[str]], loops.Module]

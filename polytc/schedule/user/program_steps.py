@@ -8,17 +8,20 @@ from typing import Self
 from polytc import errors
 from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.fetching import PLACES, REGISTERS, Ahead
 from polytc.program.intrinsics import Intrinsic
+from polytc.schedule import tree
 from polytc.schedule.user import extents, loopnest
-from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, windows
+from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, prefetching, windows
 from polytc.schedule.user.changes.elements import Told
 from polytc.schedule.user.changes.listed import Change
 from polytc.schedule.user.changes.pieces import Piece, rest
+from polytc.schedule.user.changes.prefetching import Prefetch
 from polytc.schedule.user.changes.tensorization import Tensorize
-from polytc.schedule.user.directives import caching, placing
+from polytc.schedule.user.directives import caching, offset, placing
 from polytc.schedule.user.directives import kinds as kinds_of_loops
 from polytc.schedule.user.loopnest import Body
-from polytc.schedule.user.steps import by_tensor
+from polytc.schedule.user.steps import by_tensor, illegal
 from polytc.schedule.user.window_steps import WindowSteps, at_loop, first_iteration
 
 
@@ -174,6 +177,56 @@ class ProgramSteps(WindowSteps):
         for x in inside:
             body = kinds_of_loops.mark(body, statement, x.name(statement), kinds.MATRIX)
         return self.changed([wanted], wanted.apply(self.program), f"tensorize {at} of {statement} as {intrinsic.name}", body)
+
+    # ---- memory ahead of its use
+
+    @by_tensor
+    def prefetch(self, statement: str, tensor: str, at: str, distance: int = 1, into: str = REGISTERS) -> Self:
+        """Fetch what a statement reads of a tensor in an iteration of a loop so many iterations before.
+
+            for k.0: { S1_A copies tile k.0;  S1 }
+            ->  registers = tile 0;  for k.0: { S1_A stores them;  registers = tile k.0 + 1;  S1 }
+
+        at: a loop around the statement that runs in order. into: 'registers' for a copy to the memory of a group, one iteration
+        ahead: its loads then come before the arithmetic of an iteration, and its stores behind it; 'cache' for lines of the
+        processor's caches. It comes last: a later step must leave the loop its name. Raises E707 for what the statement does
+        not read, E708 for other loops and statements, IllegalTransform where an element would be loaded before it is written.
+        """
+        if into not in PLACES or isinstance(distance, bool) or not isinstance(distance, int) or not 1 <= distance < 1 << 31:
+            raise errors.fail("E708", f"there is no prefetch into {into!r}, {distance!r} iterations ahead", notes=[
+                "the places are registers and cache, a distance is a positive integer"])
+        if into == REGISTERS and distance != 1:
+            raise errors.fail("E708", f"registers hold what one iteration loads, not that of {distance}",
+                              notes=["prefetch into the cache, or one iteration ahead"])
+        wanted = Prefetch(statement, Ahead(tensor, at, distance, into))
+        program = wanted.apply(self.program)
+        loop = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, at)]
+        if not prefetching.moves(self.program.statement(statement), tensor, tuple(pr.index_names(loop.value(statement)))):
+            raise errors.fail("E708", f"all iterations of {at} read the same of {tensor}", notes=["name a loop that moves it"])
+        return self.changed([wanted], program, f"prefetch {tensor} of {statement} at {at} into {into}", self.body)
+
+    def step(self, what: str, body: Body) -> Self:
+        """As Steps.step. Raises E708 where a loop is no more what something is prefetched in, IllegalTransform for what is then
+        loaded before it is written."""
+        made = super().step(what, body)
+        for s in made.program.statements:
+            for a in s.ahead:
+                made._fetched(s, a, what)
+        return made
+
+    def _fetched(self, s: pr.Statement, a: Ahead, what: str) -> None:
+        """Raises E708 and IllegalTransform for what cannot be fetched ahead in these loops."""
+        around = loopnest.loops(self.body, s.name)
+        loop = next((x for x in around if x.name(s.name) == a.loop), None)
+        if loop is None or loop.kind != "sequential":
+            why = f"{s.name} has no loop {a.loop}" if loop is None else f"{a.loop} of {s.name} is a {loop.kind} loop"
+            raise errors.fail("E708", f"{what}: {a.tensor} is prefetched in {a.loop}, but {why}",
+                              notes=["prefetch in a loop that runs in order, and last"])
+        if a.into == REGISTERS:
+            early = replace(self, body=offset.shift(self.body, s.name, a.loop, -a.distance))
+            found = self.bounded(lambda: prefetching.too_early(self.scop, self.deps, s, a.tensor, early.schedule))
+            if found is not None:
+                raise illegal(what, tree.Refusal("E701", found))
 
     # ---- statements less and more
 

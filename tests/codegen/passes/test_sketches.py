@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 import polytc.codegen.passes
-from polytc.codegen import double_buffers, traverse
 from polytc.codegen import loops as L
+from polytc.codegen import traverse
 from polytc.codegen.passes import (
     PASSES,
     Pass,
@@ -19,6 +19,7 @@ from polytc.codegen.passes import (
     vectorize,
     work_group_coarsening,
 )
+from polytc.codegen.passes.local_memory import double_buffers
 from polytc.codegen.verify import verify
 from polytc.machine import AVX2, AVX512, GENERIC_GPU, Machine
 from polytc.program.scalars import named
