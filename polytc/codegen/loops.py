@@ -239,7 +239,9 @@ class Kernel:
     fast: see program.program. intrinsics: of statements (Store.origin), whose 'matrix' loops are a call of one. host: loops
     that the host runs around it (passes.host_loops), outermost first, without bodies. resident: groups of a compute unit that
     registers should leave room for, where somebody asked for more of them (passes.local_memory.register_prefetch). ahead:
-    what a schedule asks to be fetched before it is used."""
+    what a schedule asks to be fetched before it is used. shares: arrays in local memory that stand for several
+    (passes.local_memory.shared_storage): the name, and of each of these its name, the statements that store to it, and those
+    that load from it."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -251,6 +253,7 @@ class Kernel:
     intrinsics: tuple[tuple[str, IntrinsicCall], ...] = ()
     resident: int = 0
     ahead: tuple[Asked, ...] = ()
+    shares: tuple[tuple[str, tuple[tuple[str, frozenset[str], frozenset[str]], ...]], ...] = ()
 
     def __str__(self) -> str:
         return format_kernel(self)

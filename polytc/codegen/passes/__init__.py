@@ -32,7 +32,7 @@ from polytc.codegen.passes import (
     vectorize,
     work_items,
 )
-from polytc.codegen.passes.local_memory import double_buffers
+from polytc.codegen.passes.local_memory import double_buffers, shared_storage
 from polytc.machine import Machine
 
 Apply = Callable[[loops.Module, Machine, frozenset[str]], loops.Module]
@@ -92,6 +92,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("scalar_replacement", "elements that loops reuse stay in registers", _knowing(scalar_replacement.promote_kernel)),
     Pass("array_contraction", "stores that nobody reads go, and scratch shrinks to what is alive at once",
          lambda m, machine, _: array_contraction.contract(scalar_replacement.drop_dead_stores(m), machine)),
+    Pass("shared_storage", "arrays in local memory whose lives are apart share storage", _tuned(shared_storage.share_kernel)),
     Pass("double_buffers", "tiles of the next step are copied while items compute with those of this one",
          _tuned(double_buffers.double_kernel)),
     Pass("simplify_again", "expressions become shorter", _kernels(simplify.simplify_kernel)),

@@ -42,7 +42,7 @@ from polytc.machine import Machine
 from polytc.program.fetching import REGISTERS
 from polytc.program.names import fresh
 
-BEHIND = "array_contraction"
+BEHIND = "shared_storage"
 """The pass before."""
 STEPS, FEWEST = 4, 2
 """Of a loop at least; of one with products for a matrix unit, which gains by any copy that need not be waited for."""
