@@ -112,7 +112,6 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
     axes = frozenset(x.var for x in mapped if x.kind == "thread")
     own = [x.buffer for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc)]
     taken = {b.name for b in (*k.args, *own)}
-    room = machine.local_bytes or float("inf")
     outside, inside = list[loops.Buffer](), list[loops.Buffer]()
     result: dict[str, _Slice] = {}
     for b in buffers:
@@ -124,7 +123,7 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
                 continue
             place, more = outside if set(small.shared) <= groups else inside, replace(small.buffer, name=b.name)
             place.append(more)
-            if shared_storage.needed(k, outside, inside) > room:
+            if machine.local_bytes and shared_storage.needed(k, outside, inside) > machine.local_bytes:
                 place.remove(more)
                 continue
         taken.add(small.buffer.name)
