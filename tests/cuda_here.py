@@ -64,7 +64,7 @@ def library(text: str) -> bytes:
         return (Path(folder) / "k.so").read_bytes()
 
 
-KERNEL = re.compile(r'^extern "C" __global__ void __launch_bounds__\((\d+)\)\n(\w+)\((.*?)\)\n\{(.*?)^\}',
+KERNEL = re.compile(r'^extern "C" __global__ void __launch_bounds__\((\d+)(?:, \d+)?\)\n(\w+)\((.*?)\)\n\{(.*?)^\}',
                     re.MULTILINE | re.DOTALL)
 """Threads of a block, name, parameters and body of a kernel."""
 

@@ -17,14 +17,18 @@ from typing import TypeAlias, cast
 
 import islpy
 
+from polytc import errors
 from polytc.codegen import iterators, loop_names, loops, lower, traverse
 from polytc.codegen.passes import simplify
-from polytc.poly import isl, marks, twins
+from polytc.poly import isl, marks, storage_folding, twins
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.program.kinds import Kind, kind
 from polytc.program.scalars import BOOL, I64
 from polytc.schedule.tree import Schedule
+from polytc.schedule.user.loopnest import BandName
+
+errors.register(E528="what is to be prefetched cannot be")
 
 _COMPARE = {islpy.ast_expr_op_type.eq: "==", islpy.ast_expr_op_type.le: "<=", islpy.ast_expr_op_type.lt: "<",
             islpy.ast_expr_op_type.ge: ">=", islpy.ast_expr_op_type.gt: ">"}
@@ -99,7 +103,7 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
 
     Raises isl.QuotaExceeded if the AST takes isl more operations than that.
     """
-    lowering = lower.Lowering.of(scop.program)
+    lowering = lower.Lowering.of(scop.program, storage_folding.found(scop, schedule.tree))
     statements = {isl.name(s.name): s for s in scop.program.statements}
     shown = twins.found(scop, schedule.tree)
     walk = _Walk(statements, lowering, _marks(shown.tree), bool(scop.boxed), shown.behind)
@@ -108,8 +112,25 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
     root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(_unshifted(shown.tree)))
     whole = _node(root, walk, _Around({}, {isl.name(n): lower.size_variable(n) for n in scop.program.sizes}, {}))
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
-    return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)),
+    return replace(lowering.module(parts, _asked(scop.program, schedule.tree)), sizes=tuple(map(isl.name, scop.program.sizes)),
                    products=scop.program.products)
+
+
+def _asked(program: pr.Program, tree: islpy.Schedule) -> tuple[loops.Asked, ...]:
+    """What statements are to be fetched ahead, with the variables of the loops. Raises TargetError E528 where there is no such
+    loop."""
+    wanted = [(s.name, a) for s in program.statements for a in s.ahead]
+    found = dict[tuple[str, str], str]()
+    for text, (depth, _) in (_marks(tree) if wanted else {}).items():
+        band = BandName.read(marks.read(text).name)
+        for n, titles in enumerate(band.titles):
+            each = titles * len(band.statements) if len(titles) == 1 else titles
+            found |= {(x, title): iterators.name(depth + n) for x, title in zip(band.statements, each, strict=True)}
+    for statement, a in wanted:
+        if (statement, a.loop) not in found:
+            raise errors.fail("E528", f"{statement} has no loop {a.loop}, in which {a.tensor} is to be prefetched",
+                              kind=errors.TargetError, notes=["name the loop in the marks of the schedule, or prefetch last"])
+    return tuple(loops.Asked(statement, found[statement, a.loop], a) for statement, a in wanted)
 
 
 _STRIDES = re.compile(r"\bmod\b|\bexists\b|(?<!\w)[2-9]\d*[A-Za-z_(]|(?<!\w)1\d+[A-Za-z_(]")

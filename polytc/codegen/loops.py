@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from polytc.codegen.buffers import Buffer as Buffer
 from polytc.codegen.buffers import Node as Node
 from polytc.codegen.buffers import Space as Space
+from polytc.program.fetching import Ahead
 from polytc.program.intrinsics import Call as IntrinsicCall
 from polytc.program.node import frozen, node
 from polytc.program.scalars import BOOL, I64, DType
@@ -224,10 +225,23 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a statement (Store.origin) is to be fetched ahead, in the loop of a variable."""
+
+    origin: str
+    var: str
+    ahead: Ahead
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
     fast: see program.program. intrinsics: of statements (Store.origin), whose 'matrix' loops are a call of one. host: loops
-    that the host runs around it (passes.host_loops), outermost first, without bodies."""
+    that the host runs around it (passes.host_loops), outermost first, without bodies. resident: groups of a compute unit that
+    registers should leave room for, where somebody asked for more of them (passes.local_memory.register_prefetch). ahead:
+    what a schedule asks to be fetched before it is used. shares: arrays in local memory that stand for several
+    (passes.local_memory.shared_storage): the name, and of each of these its name, the statements that store to it, and those
+    that load from it."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -237,6 +251,9 @@ class Kernel:
     host: tuple[For, ...] = ()
     fast: bool = False
     intrinsics: tuple[tuple[str, IntrinsicCall], ...] = ()
+    resident: int = 0
+    ahead: tuple[Asked, ...] = ()
+    shares: tuple[tuple[str, tuple[tuple[str, frozenset[str], frozenset[str]], ...]], ...] = ()
 
     def __str__(self) -> str:
         return format_kernel(self)

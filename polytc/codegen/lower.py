@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from polytc.codegen import loops, traverse
 from polytc.poly import isl
+from polytc.poly.storage_folding import Fold
 from polytc.program import program as pr
 from polytc.program import words
 from polytc.program.affine import Affine, Atom, Quotient, Remainder, affine
@@ -16,20 +17,27 @@ from polytc.program.sizes import Size
 
 @dataclass(frozen=True)
 class Lowering:
-    """The buffers of a program, and the translation of its statements. buffers: tensor name -> buffer."""
+    """The buffers of a program, and the translation of its statements. buffers: tensor name -> buffer; folds: of temporaries
+    that lie in rings, by name."""
 
     program: pr.Program
     buffers: dict[str, loops.Buffer]
+    folds: dict[str, Fold] = field(default_factory=dict)
 
     @staticmethod
-    def of(program: pr.Program) -> Lowering:
-        return Lowering(program, {t.name: loops.Buffer(t.name, t.dtype, t.shape) for t in program.tensors})
+    def of(program: pr.Program, folds: Sequence[Fold] = ()) -> Lowering:
+        folded = {f.tensor: f for f in folds}
 
-    def module(self, bodies: tuple[loops.Stmt, ...]) -> loops.Module:
-        """The module whose kernels have these bodies."""
+        def shape(t: pr.Tensor) -> tuple[int, ...]:
+            f = folded.get(t.name)
+            return t.shape if f is None else (*t.shape[:f.dimension], f.places, *t.shape[f.dimension + 1:])
+        return Lowering(program, {t.name: loops.Buffer(t.name, t.dtype, shape(t)) for t in program.tensors}, folded)
+
+    def module(self, bodies: tuple[loops.Stmt, ...], asked: tuple[loops.Asked, ...] = ()) -> loops.Module:
+        """The module whose kernels have these bodies. asked: what is to be fetched ahead."""
         p = self.program
         marked = tuple((s.name, s.intrinsic) for s in p.statements if s.intrinsic is not None)
-        kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast, intrinsics=marked)
+        kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast, intrinsics=marked, ahead=asked)
                         for n, body in enumerate(bodies))
         return loops.Module(p.name, tuple(self.buffers[n] for n in p.arrays), p.outputs,
                             tuple(self.buffers[n] for n in p.temporaries), kernels, once=p.once)
@@ -78,14 +86,16 @@ class Lowering:
     def _indices(self, tensor: str, subscripts: tuple[pr.Expr, ...], values: dict[str, loops.Expr], clamped: bool = True
                  ) -> tuple[loops.Expr, ...]:
         """Subscripts relative to the tensor's first element; a gathered one is clamped into bounds, if `clamped`."""
-        t = self.program.tensor(tensor)
+        t, fold = self.program.tensor(tensor), self.folds.get(tensor)
         result = []
-        for sub, lower, extent in zip(subscripts, t.lower, t.shape, strict=True):
+        for d, (sub, lower, extent) in enumerate(zip(subscripts, t.lower, t.shape, strict=True)):
             index = _as_index(self.expr(sub, values))
             if isinstance(lower, Size) or lower:
                 index = loops.binary("-", index, size(lower))
             if clamped and affine(sub) is None:
                 index = loops.Call("max", (loops.Call("min", (index, size(extent - 1)), I64), loops.const(0)), I64)
+            if clamped and fold is not None and fold.dimension == d:
+                index = loops.binary("%", index, loops.const(fold.places))
             result.append(index)
         return tuple(result)
 

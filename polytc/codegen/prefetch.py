@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from polytc.codegen import addresses, intervals, loops, traverse
 from polytc.codegen.passes import unrolling
 from polytc.machine import Cache, Machine
+from polytc.program.fetching import CACHE
 
 LINE = 64
 """Bytes of a cache line."""
@@ -82,9 +83,12 @@ class EnclosingLoops:
     outer: tuple[loops.For, ...] = ()
     prefetches: tuple[Prefetch, ...] = ()
 
-    def into(self, s: loops.For, written: frozenset[str], machine: Machine) -> tuple[EnclosingLoops, tuple[Prefetch, ...]]:
-        """The same for the body of the loop `s`, and what to fetch in each of its iterations. written: see `plan`."""
-        own = tuple(a for a in self.prefetches if a.inner is s) or stream(s, self.outer, written, machine)
+    def into(self, s: loops.For, kernel: loops.Kernel, machine: Machine) -> tuple[EnclosingLoops, tuple[Prefetch, ...]]:
+        """The same for the body of the loop `s` of a kernel, and what to fetch in each of its iterations: what a schedule asks
+        for, and what is decided for other arrays."""
+        written, own = frozenset(kernel.writes), asked(s, (*self.outer, s), kernel.ahead)
+        own += tuple(a for a in (tuple(a for a in self.prefetches if a.inner is s) or stream(s, self.outer, written, machine))
+                     if a.buffer not in {x.buffer for x in own})
         own += stores(s, machine)
         return EnclosingLoops((*self.outer, s), self.prefetches + plan(s, self.outer, written, machine)), own
 
@@ -127,6 +131,27 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
         if form.coefficient(loop.var) * loop.step == width and moves and _goes_on(form, width, (*around, loop), ahead):
             found.append(Prefetch(loop, buffer, form, ahead, addresses.Address(), 1, -(-width * size // LINE)))
     return tuple(found)
+
+
+def asked(loop: loops.For, around: tuple[loops.For, ...], wanted: Iterable[loops.Asked]) -> tuple[Prefetch, ...]:
+    """What a schedule asks to be fetched in an innermost loop: each line once that its accesses touch so many iterations later.
+    around: the loops outside of it, and itself."""
+    known = {(a.origin, a.ahead.tensor): a for a in wanted if a.ahead.into == CACHE}
+    found: dict[tuple[object, ...], Prefetch] = {}
+    for s, copies in unrolling.statements(loop.body) if known and unrolling.is_innermost(loop) else ():
+        for load, conditional in (x for e in traverse.expressions(s) for x in traverse.loads(e)):
+            a = known.get((s.origin, load.buffer.name)) if isinstance(s, loops.Store) else None
+            steps = [x.step for x in around if a is not None and x.var == a.var]
+            for form in _places(addresses.flatten(load.buffer, load.indices), copies) if steps and not conditional else ():
+                if form is None or a is None:
+                    continue
+                size = load.buffer.dtype.bytes
+                start = addresses.Address(form.constant + min(form.lanes, default=0), form.terms)
+                lines = -(-(max(form.lanes, default=0) - min(form.lanes, default=0) + 1) * size // LINE)
+                far = form.coefficient(a.var) * steps[-1] * a.ahead.distance
+                found.setdefault((load.buffer, form.terms, start.constant * size // LINE),
+                                 Prefetch(loop, load.buffer, start, far, addresses.Address(), 1, lines))
+    return tuple(found.values())
 
 
 def _goes_on(form: addresses.Address, width: int, nest: tuple[loops.For, ...], distance: int) -> bool:

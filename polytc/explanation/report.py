@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from polytc.codegen.passes.analyses.local_memory_room import TooLarge, too_large
+from polytc.codegen.passes.local_memory import double_buffers
+from polytc.codegen.passes.local_memory.register_prefetch import Choice
 from polytc.compiler import Lowered
 from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs
 from polytc.explanation.launches import Grid, grids
 from polytc.explanation.roofline import Bound
 from polytc.machine import Machine
+from polytc.poly import storage_folding
+from polytc.poly.storage_folding import Fold, Unfolded
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
@@ -42,7 +46,8 @@ class Report:
     launches of its kernels, for devices; apart: the pairs of statements that depend on each other; vectors: one entry a
     statement; bound: the roofline, if it was measured, or a GPU's by its data sheet; starving: the launches that leave most of
     a GPU idle; kernels: a table of what its kernels use and take there; sizes: typical values of open sizes, at which all is
-    counted; too_large: temporaries that local memory has no room for."""
+    counted; too_large: temporaries that local memory has no room for; folds: those of which few elements are alive at once;
+    fetched: what of copies to local memory is loaded ahead, and what not."""
 
     lowered: Lowered
     written: Costs
@@ -56,6 +61,8 @@ class Report:
     kernels: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
     too_large: tuple[TooLarge, ...] = ()
+    folds: tuple[Fold | Unfolded, ...] = ()
+    fetched: tuple[Choice, ...] = ()
 
     @property
     def machine(self) -> Machine:
@@ -82,7 +89,14 @@ def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
     vectors = tuple(_vectors(program, name, tree) for name in loop_report.statements(tree))
     kernels = (kernel_table.HEAD, *kernel_table.of_machine(lowered.source, machine, lowered.rewritten.tensors)) if gpu else ()
     return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound,
-                  lowered.starving, kernels, tuple(sizes.items()), too_large(lowered.loops, machine) if gpu else ())
+                  lowered.starving, kernels, tuple(sizes.items()), too_large(lowered.loops, machine) if gpu else (),
+                  storage_folding.told(lowered.scop, lowered.schedule.tree), _fetched(lowered) if gpu else ())
+
+
+def _fetched(lowered: Lowered) -> tuple[Choice, ...]:
+    """What was weighed for the loops over steps of each kernel."""
+    before = dict(lowered.passes)[double_buffers.BEHIND]
+    return tuple(c for k in before.kernels for c in double_buffers.planned(k, lowered.target.machine)[1])
 
 
 def loops(found: Found) -> Iterator[tuple[ReportedLoop, ReportedBand]]:

@@ -19,6 +19,8 @@ def to_text(r: Report) -> str:
              ("Loops", "\n".join(_tree(r, r.tree, 0))), ("Launches", "\n".join(map(str, r.grids))),
              ("Kernels, counted and by a model", "\n".join(r.kernels)),
              ("Temporaries that local memory has no room for", "\n".join(map(str, r.too_large))),
+             ("Copies to local memory ahead of their use", "\n".join(map(str, r.fetched))),
+             ("Temporaries in rings", "\n".join(map(str, r.folds))),
              ("Launches that starve", "\n".join(map(str, r.starving))),
              ("Vectors", "\n".join(_vectors(r))), ("Statements that depend on each other", "\n".join(_apart(r))))
     return "\n\n".join(f"{title}\n{'=' * len(title)}\n{body}" for title, body in parts if body)

@@ -26,6 +26,7 @@ from typing import TypeAlias
 
 from polytc.errors import Span
 from polytc.options import Licence, check_fast
+from polytc.program.fetching import Ahead
 from polytc.program.intrinsics import Call as IntrinsicCall
 from polytc.program.scalars import BOOL, DType
 from polytc.program.terms import (
@@ -135,6 +136,7 @@ class Statement:
     atomic: each instance of an update of whole numbers reads and writes its element in one step, so that the items of a GPU may
         run instances that meet in one element at once.
     intrinsic: what its innermost loops become where a target has its text (schedule.user.changes.tensorization).
+    ahead: what of its reads is fetched before (schedule.user.changes.prefetching).
     """
 
     name: str
@@ -149,6 +151,7 @@ class Statement:
     bounds: tuple[Bound, ...] = ()
     atomic: bool = False
     intrinsic: IntrinsicCall | None = None
+    ahead: tuple[Ahead, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -200,7 +203,8 @@ class Program:
     bound executable, such as weights; what follows from them alone is computed once. direct: the products are those that are
     written, no algorithm with fewer of them and larger rounding errors. checked: an index in memory that leaves its tensor is
     an error of the run. sizes: names of sizes that stay open: numbers may be formulas of them (program.sizes.Size) then.
-    products: the last of the sizes, which rewrites added, each with the two extents of whose product it is the name. once: it
+    products: the last of the sizes, which rewrites added, each with the two extents of whose product it is the name. folded:
+    temporaries whose storage may be a ring of the elements that are alive at once (poly.storage_folding). once: it
     runs once, when arrays are bound, so that short code is better than code that is a little faster. same: finds the
     sizes at which the text is this program, as a set of isl (poly.same_program), which takes a while; None where each call
     looks at the program of its sizes."""
@@ -219,6 +223,7 @@ class Program:
     once: bool = False
     same: Callable[[], str] | None = field(default=None, compare=False, repr=False)
     products: tuple[tuple[str, tuple[int, int]], ...] = ()
+    folded: tuple[str, ...] = ()
 
     def licensed(self, licence: Licence) -> Program:
         """The program with what its caller allows. Raises ArgumentError E410 if that is against what its text says."""

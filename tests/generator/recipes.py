@@ -18,7 +18,7 @@ from polytc.schedule.user.steps import Steps
 from tests.generator import instances
 from tests.generator.choices import Choices
 
-CHANGES = ["accumulate", "accumulate", "rfactor", "compute_at", "inline", "peel"]
+CHANGES = ["accumulate", "accumulate", "rfactor", "compute_at", "store_at", "inline", "peel"]
 """Steps that change the program."""
 STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "sequential",
          "cache", "collapse", "reverse", *CHANGES]
@@ -221,6 +221,8 @@ def change(s: Recipe, what: str, a: str, loop: str, c: Choices) -> Recipe:
             return s.rfactor(a, loop)
         case "compute_at":
             return s.compute_at(c.of(reads), a, loop) if reads else s
+        case "store_at":
+            return s.store_at(c.of(reads), a, c.of([None, *names(s, a)]), loop) if reads else s
         case "inline":
             return s.inline(a)
         case _:

@@ -28,6 +28,8 @@ CONSTANTS = {
     "codegen/passes/bank_conflicts.py": {"GAIN": MARGIN, "SOME": SHAPE, "BLOCK": SHAPE},
     "codegen/passes/collapse.py": {"ENOUGH": SHAPE, "BLOCKS": SHAPE, "LONG": SHAPE, "PART": MARGIN},
     "codegen/passes/index_set_splitting.py": {"EDGES": TEXT},
+    "codegen/passes/local_memory/double_buffers.py": {"STEPS": SHAPE, "FEWEST": SHAPE},
+    "codegen/passes/local_memory/register_prefetch.py": {"MOST": SHAPE, "PIPELINED": SHAPE},
     "codegen/passes/loop_fusion.py": {"STATEMENTS": TEXT},
     "codegen/passes/loop_versioning.py": {"LARGEST": TEXT, "LONGEST": TEXT},
     "codegen/passes/reciprocal.py": {"EXPONENTS": EXACT},

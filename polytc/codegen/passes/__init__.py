@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import double_buffers, loops, verify
+from polytc.codegen import loops, verify
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import (
     array_contraction,
@@ -32,6 +32,7 @@ from polytc.codegen.passes import (
     vectorize,
     work_items,
 )
+from polytc.codegen.passes.local_memory import double_buffers, shared_storage
 from polytc.machine import Machine
 
 Apply = Callable[[loops.Module, Machine, frozenset[str]], loops.Module]
@@ -91,6 +92,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("scalar_replacement", "elements that loops reuse stay in registers", _knowing(scalar_replacement.promote_kernel)),
     Pass("array_contraction", "stores that nobody reads go, and scratch shrinks to what is alive at once",
          lambda m, machine, _: array_contraction.contract(scalar_replacement.drop_dead_stores(m), machine)),
+    Pass("shared_storage", "arrays in local memory whose lives are apart share storage", _tuned(shared_storage.share_kernel)),
     Pass("double_buffers", "tiles of the next step are copied while items compute with those of this one",
          _tuned(double_buffers.double_kernel)),
     Pass("simplify_again", "expressions become shorter", _kernels(simplify.simplify_kernel)),

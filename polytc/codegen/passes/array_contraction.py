@@ -28,6 +28,7 @@ from math import prod
 from polytc.codegen import launch_invariance, linear_forms, loops, traverse
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import simplify, work_items
+from polytc.codegen.passes.local_memory import shared_storage
 from polytc.machine import Machine
 from polytc.program.names import fresh
 from polytc.program.sizes import Size
@@ -111,17 +112,20 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
     axes = frozenset(x.var for x in mapped if x.kind == "thread")
     own = [x.buffer for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc)]
     taken = {b.name for b in (*k.args, *own)}
-    room = (machine.local_bytes or float("inf")) - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
+    outside, inside = list[loops.Buffer](), list[loops.Buffer]()
     result: dict[str, _Slice] = {}
     for b in buffers:
         name = b.name if work_items.has_phases(k) else fresh(f"{b.name}_slice", taken)
         small = _own(b, name, accesses[b.name], (groups, axes), machine)
         if small is None:
             small = _common(b, name, accesses[b.name], groups, axes)
-            size = small.buffer.size * b.dtype.bytes if small is not None else 0
-            if small is None or size > room:
+            if small is None:
                 continue
-            room -= size
+            place, more = outside if set(small.shared) <= groups else inside, replace(small.buffer, name=b.name)
+            place.append(more)
+            if machine.local_bytes and shared_storage.needed(k, outside, inside) > machine.local_bytes:
+                place.remove(more)
+                continue
         taken.add(small.buffer.name)
         result[b.name] = small
     return result

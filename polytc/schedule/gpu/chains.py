@@ -21,10 +21,11 @@ from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.schedule.decisions import Chained, Decisions, Misfit
-from polytc.schedule.facts import source_loops
+from polytc.schedule.facts import source_loops, storage_classes
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.facts.fusion_groups import Group
 from polytc.schedule.facts.scheduler_constraints import question
+from polytc.schedule.facts.storage_classes import Life
 from polytc.schedule.facts.work_groups import is_cut
 from polytc.schedule.gpu import batches, kernel_loops
 from polytc.schedule.gpu import strategy as gpu
@@ -102,14 +103,14 @@ def _chain(scop: Scop, deps: Dependences, machine: Machine) -> _Chain | None:
 
 
 def _local(program: pr.Program, machine: Machine, members: int) -> frozenset[str]:
-    """The temporaries whose parts that are a member's have room in local memory, one after another."""
-    found, room = set[str](), machine.local_bytes if machine.fast_local_memory else 0
+    """The temporaries whose parts that are a member's have room in local memory; those whose lives are apart share it."""
+    found, room = list[Life](), machine.local_bytes if machine.fast_local_memory else 0
     for t in map(program.tensor, program.temporaries):
-        own = t.size * t.dtype.bytes // members
-        if own <= room:
-            found.add(t.name)
-            room -= own
-    return frozenset(found)
+        used = [n for n, s in enumerate(program.statements) if t.name in (s.target, *(r.tensor for r in pr.reads(s)))]
+        life = Life(t.name, min(used), max(used), t.size * t.dtype.bytes // members, t.dtype)
+        if storage_classes.needed([*found, life]) <= room:
+            found.append(life)
+    return frozenset(x.name for x in found)
 
 
 def _launch(program: pr.Program, machine: Machine, group: Group) -> Estimate:

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from polytc import errors
-from polytc.machine import Machine
-from polytc.poly import dependences
-from polytc.poly import scop as polyhedra
 from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.fetching import PLACES, REGISTERS, Ahead
 from polytc.program.intrinsics import Intrinsic
-from polytc.program.names import update_of
+from polytc.schedule import tree
 from polytc.schedule.user import extents, loopnest
-from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, windows
+from polytc.schedule.user.changes import accumulators, copies, elements, inlining, partial_sums, peeling, prefetching, windows
 from polytc.schedule.user.changes.elements import Told
 from polytc.schedule.user.changes.listed import Change
 from polytc.schedule.user.changes.pieces import Piece, rest
+from polytc.schedule.user.changes.prefetching import Prefetch
 from polytc.schedule.user.changes.tensorization import Tensorize
-from polytc.schedule.user.directives import caching, placing
+from polytc.schedule.user.directives import caching, offset, placing
 from polytc.schedule.user.directives import kinds as kinds_of_loops
 from polytc.schedule.user.loopnest import Body
-from polytc.schedule.user.steps import Steps, by_tensor
+from polytc.schedule.user.steps import by_tensor, illegal
+from polytc.schedule.user.window_steps import WindowSteps, at_loop, first_iteration
 
 
 @dataclass(frozen=True, eq=False)
-class ProgramSteps(Steps):
-    """Steps over a program that they may change. exact: nothing is added when it is compiled. changes: what was done to the
-    program `base`, copies for instance. machine_of: the machine of a target, by the target's name."""
-
-    exact: bool = False
-    changes: tuple[Change, ...] = ()
-    base: pr.Program | None = None
-    machine_of: Callable[[Any], Machine] | None = None
-
-    def called(self, name: str) -> str:
-        """As Steps.called; a tensor's name means the statement that wrote it before the program was changed, if that is still
-        there: with accumulators "C" is S1, not S1_store."""
-        known = loopnest.statements(self.body)
-        writers = [s.name for s in (self.base or self.program).statements if s.target == name and update_of(s.name) is None]
-        return writers[0] if name not in known and len(writers) == 1 and writers[0] in known else super().called(name)
-
-    def changed(self, changes: Sequence[Change], program: pr.Program, what: str, body: Body) -> Self:
-        """The loops `body` of the changed program as the next step. Raises IllegalTransform."""
-        scop = polyhedra.extract(program)
-        made = replace(self, program=program, scop=scop, deps=dependences.analyse(scop), base=self.base or self.program,
-                       changes=(*self.changes, *changes))
-        return made.step(what, body)
+class ProgramSteps(WindowSteps):
+    """All steps: those of loops (Steps), windows (WindowSteps), and what is below."""
 
     @by_tensor
     def cache(self, statement: str, tensor: str, at: str | None = None, space: str = "local") -> Self:
@@ -74,7 +53,7 @@ class ProgramSteps(Steps):
             return self.accumulate(statement, at)
         depth = 0 if at is None else loopnest.depth(self.body, statement, at) + 1
         loopnest.loops(self.body, statement)
-        what = f"cache {tensor} of {statement}{_at(at)}"
+        what = f"cache {tensor} of {statement}{at_loop(at)}"
         reads = [r for r in pr.reads(s) if r.tensor == tensor] if s is not None else []
         if at is not None and space != "packed" and reads and windows.overlap(reads):
             each = self._each(statement, reads, depth, space)
@@ -88,75 +67,6 @@ class ProgramSteps(Steps):
         own = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
         body = caching.place(self.body, statement, make, depth, values, self._firsts(statement), own)
         return self.changed([wanted], program, what, body)
-
-    def compute_at(self, producer: str, statement: str, at: str) -> Self:
-        """Compute what a statement makes in each iteration of a loop around its reader, as much as is read there; what several
-        iterations read is computed in each of them.
-
-            for i: S1 makes T[i];  for i.0: for i.1: S2 reads T[i], T[i+1]
-            ->  for i.0: { for i: S2_T makes T_S2[i.0, i];  for i.1: S2 reads T_S2 }          at i.0
-
-        producer: the statement, an assignment or an update with its initialisation, or the tensor that it makes; at: the loop.
-        The producer goes where nobody else reads what it makes. To compute each element once, and keep it for the iterations
-        that follow, use `shift` and `fuse`. Raises E708 where the tensor has another maker too, is read where it may have no
-        element, or is made of what changes meanwhile, and for loops that were skewed or shifted.
-        """
-        statement, producer = self.called(statement), self.called(producer)
-        depth = loopnest.depth(self.body, statement, at) + 1
-        loopnest.loops(self.body, producer)
-        tensor = self.program.statement(producer).target
-        reads = [r for r in pr.reads(self.program.statement(statement)) if r.tensor == tensor]
-        each = self._each(statement, reads, depth, "local")
-        if isinstance(each, str):
-            raise errors.fail("E708", f"{each} of {statement} runs over no piece of an index that there could be a window for",
-                              notes=["compute it there before the loop is skewed or shifted"])
-        wanted = windows.Window(statement, tensor, each, recompute=True)
-        return self._windows(wanted, depth, f"compute {producer} at {at} of {statement}")
-
-    def _windows(self, wanted: windows.Window, depth: int, what: str) -> Self:
-        """The step that fills windows in the outermost loops of their reader."""
-        found = windows.apply(self.program, wanted)
-        each = dict(zip((p.value for p in wanted.each), found.each, strict=True))
-        body, kept = self.body, {x.name for x in found.program.statements}
-        for name in loopnest.statements(body):
-            body = body if name in kept else placing.without(body, name)
-        for make in found.made:
-            body = caching.place(body, wanted.statement, make, depth, {}, self._firsts(wanted.statement), each)
-        return self.changed([wanted], found.program, what, body)
-
-    def _firsts(self, statement: str) -> Callable[[loopnest.NamedLoop], int]:
-        """The first iteration of a loop around a statement."""
-        instances = extents.domains(self.scop)
-        return lambda loop: _first(loop, statement, instances, f"for the copy for {statement}")
-
-    def _each(self, statement: str, reads: Sequence[pr.Read], depth: int, space: str) -> tuple[Piece, ...] | str:
-        """What there is a window for each value of: the outermost loops over what subscripts have, and those that are bound to
-        groups, with 'private' also those that are bound to items. A loop over no piece
-        of an index, if there is one."""
-        used = {i for r in reads for sub in r.subscripts for i in pr.index_names(sub)}
-        found = dict.fromkeys(self._apart(statement, reads[0].tensor, depth, space == "private") if reads else ())
-        for loop in loopnest.loops(self.body, statement)[:depth]:
-            value = loop.value(statement)
-            piece = Piece.of(value)
-            if piece is None and used & set(pr.index_names(value)):
-                return loop.name(statement)
-            if piece is not None and piece.index in used:
-                found[piece] = None
-        return tuple(found)
-
-    def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[Piece, ...]:
-        """What there is a copy for each value of: the loops outside over work-groups, or items too, that elements do not tell.
-
-        depth: loops around the copy.
-        """
-        reads = [r for s in self.program.statements if s.name == statement for r in pr.reads(s) if r.tensor == tensor]
-        used = {e.name for r in reads for e in pr.walk(r) if isinstance(e, pr.Index)}
-        found = []
-        for loop in loopnest.loops(self.body, statement)[:depth]:
-            mapped = kinds.is_group(loop.kind) or items and kinds.is_item(loop.kind)
-            piece = Piece.of(next(r.value for r in loop.rows if r.statement == statement)) if mapped else None
-            found += [piece] if piece is not None and piece.index not in used else []
-        return tuple(found)
 
     def _walked(self, statement: str, tensor: str) -> tuple[int, ...]:
         """The tensor's dimensions in the order in which the loops around the statement walk them."""
@@ -193,7 +103,7 @@ class ProgramSteps(Steps):
         body = placing.beside(self.body, statement, found.last, depth, found.told, after=True)
         if found.first is not None:
             body = _ahead(body, statement, found.first, depth, found.told)
-        return self.changed([wanted], found.program, f"accumulate {statement}{_at(at)}", body)
+        return self.changed([wanted], found.program, f"accumulate {statement}{at_loop(at)}", body)
 
     def _layout(self, statement: str, told: Told, depth: int) -> tuple[Piece, ...]:
         """A dimension of accumulators for each loop that their elements tell, if loops inside of the outermost `depth` walk an
@@ -268,6 +178,56 @@ class ProgramSteps(Steps):
             body = kinds_of_loops.mark(body, statement, x.name(statement), kinds.MATRIX)
         return self.changed([wanted], wanted.apply(self.program), f"tensorize {at} of {statement} as {intrinsic.name}", body)
 
+    # ---- memory ahead of its use
+
+    @by_tensor
+    def prefetch(self, statement: str, tensor: str, at: str, distance: int = 1, into: str = REGISTERS) -> Self:
+        """Fetch what a statement reads of a tensor in an iteration of a loop so many iterations before.
+
+            for k.0: { S1_A copies tile k.0;  S1 }
+            ->  registers = tile 0;  for k.0: { S1_A stores them;  registers = tile k.0 + 1;  S1 }
+
+        at: a loop around the statement that runs in order. into: 'registers' for a copy to the memory of a group, one iteration
+        ahead: its loads then come before the arithmetic of an iteration, and its stores behind it; 'cache' for lines of the
+        processor's caches. It comes last: a later step must leave the loop its name. Raises E707 for what the statement does
+        not read, E708 for other loops and statements, IllegalTransform where an element would be loaded before it is written.
+        """
+        if into not in PLACES or isinstance(distance, bool) or not isinstance(distance, int) or not 1 <= distance < 1 << 31:
+            raise errors.fail("E708", f"there is no prefetch into {into!r}, {distance!r} iterations ahead", notes=[
+                "the places are registers and cache, a distance is a positive integer"])
+        if into == REGISTERS and distance != 1:
+            raise errors.fail("E708", f"registers hold what one iteration loads, not that of {distance}",
+                              notes=["prefetch into the cache, or one iteration ahead"])
+        wanted = Prefetch(statement, Ahead(tensor, at, distance, into))
+        program = wanted.apply(self.program)
+        loop = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, at)]
+        if not prefetching.moves(self.program.statement(statement), tensor, tuple(pr.index_names(loop.value(statement)))):
+            raise errors.fail("E708", f"all iterations of {at} read the same of {tensor}", notes=["name a loop that moves it"])
+        return self.changed([wanted], program, f"prefetch {tensor} of {statement} at {at} into {into}", self.body)
+
+    def step(self, what: str, body: Body) -> Self:
+        """As Steps.step. Raises E708 where a loop is no more what something is prefetched in, IllegalTransform for what is then
+        loaded before it is written."""
+        made = super().step(what, body)
+        for s in made.program.statements:
+            for a in s.ahead:
+                made._fetched(s, a, what)
+        return made
+
+    def _fetched(self, s: pr.Statement, a: Ahead, what: str) -> None:
+        """Raises E708 and IllegalTransform for what cannot be fetched ahead in these loops."""
+        around = loopnest.loops(self.body, s.name)
+        loop = next((x for x in around if x.name(s.name) == a.loop), None)
+        if loop is None or loop.kind != "sequential":
+            why = f"{s.name} has no loop {a.loop}" if loop is None else f"{a.loop} of {s.name} is a {loop.kind} loop"
+            raise errors.fail("E708", f"{what}: {a.tensor} is prefetched in {a.loop}, but {why}",
+                              notes=["prefetch in a loop that runs in order, and last"])
+        if a.into == REGISTERS:
+            early = replace(self, body=offset.shift(self.body, s.name, a.loop, -a.distance))
+            found = self.bounded(lambda: prefetching.too_early(self.scop, self.deps, s, a.tensor, early.schedule))
+            if found is not None:
+                raise illegal(what, tree.Refusal("E701", found))
+
     # ---- statements less and more
 
     def inline(self, tensor: str) -> Self:
@@ -299,7 +259,7 @@ class ProgramSteps(Steps):
         at = loopnest.depth(self.body, statement, loop)
         found = loopnest.loops(self.body, statement)[at]
         instances = extents.domains(self.scop)
-        firsts = [_first(found, r.statement, instances, f"to peel {r.statement}") for r in found.rows]
+        firsts = [first_iteration(found, r.statement, instances, f"to peel {r.statement}") for r in found.rows]
         program, changes, names = self.program, list[Change](), dict[str, str]()
         for r in found.rows:
             piece = Piece.of(r.value)
@@ -326,17 +286,3 @@ def _ahead(body: Body, statement: str, first: pr.Statement, depth: int, told: To
             return body
         body = placing.without(body, first.name)
     return placing.beside(body, statement, first, depth, told, after=False)
-
-
-def _at(loop: str | None) -> str:
-    return f" at {loop}" if loop is not None else ""
-
-
-def _first(loop: loopnest.NamedLoop, statement: str, instances: extents.Domains, what: str) -> int:
-    """The first iteration of a loop around a statement. what: is to be done in it. Raises E412 where it depends on sizes."""
-    found = extents.first(loop, statement, instances)
-    if found is None:
-        low, _ = extents.texts(loop, instances)
-        raise errors.fail("E412", f"the loop {loop.title} begins at {low}, which depends on the sizes: there is no first "
-                          f"iteration {what}", notes=["name a loop outside of it, or fix the sizes"])
-    return found

@@ -29,7 +29,9 @@ def _lines(body: Body, margin: str, statements: dict[str, pr.Statement], domains
     lines = []
     for n in body:
         if isinstance(n, Leaf):
-            lines.append(f"{margin}{n.statement}: {statement(statements[n.statement])}")
+            s = statements[n.statement]
+            asked = "".join(f"  # {a.tensor} {a.distance} of {a.loop} ahead into {a.into}" for a in s.ahead)
+            lines.append(f"{margin}{s.name}: {statement(s)}{asked}")
             continue
         kind = "" if n.kind == "sequential" else f"{n.kind} "
         low, high = extents.texts(n, domains)

@@ -218,7 +218,7 @@ class Steps:
         made = replace(self, body=body, steps=(*self.steps, what))
         found = self.bounded(lambda: tree.refusal(made.schedule, self.deps))
         if found is not None:
-            raise _illegal(what, found)
+            raise illegal(what, found)
         return made
 
     def _first(self, what: str, depths: Sequence[int], change: Callable[[int], Sequence[Body]]) -> Self:
@@ -250,7 +250,8 @@ def _pairs(values: Mapping[str, int]) -> str:
     return ", ".join(f"{n}={v}" for n, v in values.items())
 
 
-def _illegal(what: str, found: tree.Refusal) -> errors.CompileError:
+def illegal(what: str, found: tree.Refusal) -> errors.CompileError:
+    """The exception for a step that breaks something."""
     broken = found.broken
     where = f" on {broken.element}" if broken.element else ""
     message = f"{what} breaks {broken.source} -> {broken.sink}{where}"

@@ -25,6 +25,7 @@ class KernelWriter(GroupWriter):
                  notes: Mapping[str, str] | None = None, matrix_units: bool = False) -> None:
         """matrix_units: whether there are such."""
         kernel = joined_digits.joined(kernel)
+        self.resident = kernel.resident
         names = Names(types.RESERVED, types.RESERVED_PREFIXES)
         self.unit = matrix_unit.of_kernel(kernel) if matrix_units else matrix_unit.Unit()
         self.halves = memory.Memory(kernel, names.buffer, preamble.c, self.unit)
@@ -35,8 +36,10 @@ class KernelWriter(GroupWriter):
                 preamble.add(name, language.WORDS[name])
 
     def head(self, arguments: Sequence[str]) -> Sequence[str]:
-        """Named as it is here, for those who look it up by its name."""
-        return (f'extern "C" __global__ void __launch_bounds__({prod(self.ndrange.items)})',
+        """Named as it is here, for those who look it up by its name. Where it was decided how many groups a unit has at once,
+        the compiler leaves registers for so many; to HIP it says how many warps a SIMD unit has, which are no more."""
+        bounds = f"{prod(self.ndrange.items)}{f', {self.resident}' if self.resident > 1 else ''}"
+        return (f'extern "C" __global__ void __launch_bounds__({bounds})',
                 f"{self.entry}({', '.join(arguments)})")
 
     def argument(self, b: loops.Buffer, const: bool, restrict: bool) -> str:

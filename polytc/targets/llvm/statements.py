@@ -182,7 +182,7 @@ class Writer:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         bounds = expressions.known(self.body.bounds, s.lower, s.upper)
         around = self.enclosing
-        self.enclosing, ahead = around.into(s, frozenset(self.emission.kernel.writes), self.emission.machine)
+        self.enclosing, ahead = around.into(s, self.emission.kernel, self.emission.machine)
         self._count(s.var, lower, upper, s.step, bounds, s.body, ahead)
         self.enclosing = around
 

@@ -59,7 +59,7 @@ class KernelWriter(GroupWriter):
             self.line("#pragma unroll 1")
         around = self.enclosing
         if self.machine.kind == "cpu":
-            self.enclosing, ahead = around.into(s, frozenset(self.kernel.writes), self.machine)
+            self.enclosing, ahead = around.into(s, self.kernel, self.machine)
             self.loop(s, lambda: self.fetch(ahead))
         else:
             self.loop(s)

@@ -5,6 +5,7 @@
                    compiler makes of it may end its process
     negated        s += -v[...]                                            ->   s += 0 - v[...]
     complements    max(r, ~x[i])                                           ->   the program is built without optimisation
+    carried        for m: for x: Y[9 - x] = T[m % 2, 9 - x]                ->   so is this: it writes beside Y
 
 The second changes no sum but one of -0 alone. What another driver is given stays as it is.
 """
@@ -31,7 +32,9 @@ def work_around(kernel: loops.Kernel, faults: frozenset[str]) -> loops.Kernel:
 
 def options(module: loops.Module, faults: frozenset[str]) -> str:
     """What the compiler must be told besides; '' for nothing."""
-    return WITHOUT_OPTIMISATION if "complements" in faults and any(map(_has_complements, module.kernels)) else ""
+    wrong = "complements" in faults and any(map(_has_complements, module.kernels)) or (
+        "carried" in faults and any(map(_reads_rings_backwards, module.kernels)))
+    return WITHOUT_OPTIMISATION if wrong else ""
 
 
 def _subtracted(s: loops.Stmt) -> loops.Stmt:
@@ -87,6 +90,18 @@ def _remainders(s: loops.Stmt) -> Iterator[str]:
             for e in (e for index in x.indices for e in traverse.walk_expr(index)):
                 if isinstance(e, loops.Binary) and e.op in "%&":
                     yield from traverse.variables(e)
+
+
+def _reads_rings_backwards(kernel: loops.Kernel) -> bool:
+    """Does a loop go backwards through what it stores, and read elements of a temporary that a remainder chooses?"""
+    stores = [s for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store)]
+    made = {s.buffer for s in stores}
+
+    def is_ring(e: loops.Expr) -> bool:
+        return isinstance(e, loops.Load) and e.buffer in made and any(
+            isinstance(x, loops.Binary) and x.op in "%&" for i in e.indices for x in traverse.walk_expr(i))
+    return any(c < 0 for s in stores if any(map(is_ring, traverse.walk_expr(s.value))) for i in s.indices
+               for a, c in linear_forms.linear(i).items() if isinstance(a, loops.Var))
 
 
 def _has_complements(kernel: loops.Kernel) -> bool:

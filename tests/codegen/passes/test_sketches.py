@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 import polytc.codegen.passes
-from polytc.codegen import double_buffers, traverse
 from polytc.codegen import loops as L
+from polytc.codegen import traverse
 from polytc.codegen.passes import (
     PASSES,
     Pass,
@@ -19,6 +19,7 @@ from polytc.codegen.passes import (
     vectorize,
     work_group_coarsening,
 )
+from polytc.codegen.passes.local_memory import double_buffers, shared_storage
 from polytc.codegen.verify import verify
 from polytc.machine import AVX2, AVX512, GENERIC_GPU, Machine
 from polytc.program.scalars import named
@@ -52,6 +53,7 @@ def squared(s: L.Stmt, known: dict[str, tuple[int, int]], made: Callable[[L.For,
 ROOM = "polytc.codegen.passes"
 RUN: dict[str, Run] = {f"{ROOM}.{p.name}": applied(p) for p in PASSES}
 RUN |= {
+    shared_storage.__name__: RUN[f"{ROOM}.shared_storage"],
     double_buffers.__name__: RUN[f"{ROOM}.double_buffers"],
     f"{ROOM}.strip_mining": lambda m, machine: each(lambda k: vectorize.expand_kernel(k, machine))(m, machine),
     f"{ROOM}.work_group_coarsening": lambda m, machine: each(lambda k: work_group_coarsening.coarsen(k, machine))(m, machine),

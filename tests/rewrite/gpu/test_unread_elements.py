@@ -73,6 +73,7 @@ def test_masks_are_tested_in_the_steps_that_they_cross() -> None:
     steps = [line.strip() for line in text.splitlines() if "_step" in line and line.lstrip().startswith("for")]
     assert len(steps) == 2
     whole, crossed = text.split(steps[1])
-    assert "if (" not in whole.split(steps[0])[1]
-    assert "if (" in crossed
+    asked = [line.strip() for line in whole.split(steps[0])[1].splitlines() if "if (" in line]
+    assert all("_step + 1 <" in line for line in asked), "but for whether there is another step to load for"
+    assert any("if (" in line and "_step + 1 <" not in line for line in crossed.splitlines())
     assert " ? " not in crossed

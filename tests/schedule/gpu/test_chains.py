@@ -123,10 +123,20 @@ def test_a_transform_is_one_launch(levels: int, count: int) -> None:
     local = [x.buffer for k in low.loops.kernels for x in traverse.walk_stmt(k.body)
              if isinstance(x, loops.Alloc) and x.buffer.space == "local"]
     assert 0 < sum(b.size * b.dtype.bytes for b in local) <= GPU.local_bytes
-    left = local_memory_room.too_large(low.loops, GPU)
-    assert len(local) + len(left) == levels - 1
-    assert bool(left) == (levels == 10), "of the largest, some have no room"
+    assert [b.shape[0] for b in local] == [n, n], "the stages take two arrays in turn"
+    assert local_memory_room.too_large(low.loops, GPU) == ()
+    shared = [len(members) for k in low.loops.kernels for _, members in k.shares]
+    assert shared == [n for n in (levels // 2, (levels - 1) // 2) if n > 1]
+
+
+def test_what_has_no_room_beside_the_others_stays_in_memory() -> None:
+    p = stages.build(stages_of(10, "c64", butterfly, FOURIER), {"X": (300, 1024), "w": (512,)})
+    low = compiler.lower_program(p, OpenCLTarget(replace(GPU, local_bytes=12 << 10)), schedule="polytc decisions 1\n")
+    left = local_memory_room.too_large(low.loops, replace(GPU, local_bytes=12 << 10))
     assert all(x.bytes > x.room for x in left)
+    local = [x.buffer for k in low.loops.kernels for x in traverse.walk_stmt(k.body)
+             if isinstance(x, loops.Alloc) and x.buffer.space == "local"]
+    assert sum(b.size * b.dtype.bytes for b in local) <= 12 << 10
 
 
 @pytest.mark.parametrize(("text", "shape"), [

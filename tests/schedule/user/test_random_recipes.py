@@ -50,6 +50,9 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
             return s.accumulate(a, draw.draw(st.sampled_from([None, loop])))
         case "compute_at":
             return s.compute_at(b, a, loop) if s.program.statement(b).target in reads else s
+        case "store_at":
+            outside = draw.draw(st.sampled_from([None, loop]))
+            return s.store_at(b, a, outside, other) if s.program.statement(b).target in reads else s
         case "collapse":
             return s.collapse(a, loop, other)
         case "reverse":
@@ -84,7 +87,7 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
 
 
 STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "cache",
-         "accumulate", "rfactor", "collapse", "reverse", "peel", "inline", "compute_at"]
+         "accumulate", "rfactor", "collapse", "reverse", "peel", "inline", "compute_at", "store_at"]
 
 
 def transformed(program: Program, draw: st.DataObject) -> Recipe:

@@ -13,7 +13,7 @@
 
 #define __global__
 #define __device__
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __shared__ static __attribute__((section("polytc_shared")))
 
 extern char __start_polytc_shared[] __attribute__((weak, visibility("hidden")));

@@ -21,7 +21,9 @@ from polytc.runtime.sized import sized
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import drivers
 from tests.codegen import loop_programs as P
+from tests.codegen.passes.local_memory import test_register_prefetch, test_shared_storage
 from tests.schedule.gpu import test_blocked
+from tests.schedule.user.changes import test_sliding
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
@@ -124,6 +126,26 @@ def batches() -> None:
             np.testing.assert_allclose(given[n], array, rtol=1e-5)
 
 
+def tiles_and_rings() -> None:
+    """Local arrays that share storage, tiles that are loaded ahead with one copy and with two, rows in a ring."""
+    for seed in (0, 1, 3):
+        program, expected, x = test_shared_storage.built(seed)
+        record = test_shared_storage.record(program)
+        low = compiler.lower_program(program, OpenCLTarget(test_shared_storage.GPU), schedule=record)
+        assert any(k.shares for k in low.loops.kernels)
+        y = np.zeros_like(x)
+        low.target.load(low.target.build(low.source)).run([x, y])
+        np.testing.assert_array_equal(y, expected(x))
+    a, b = (np.random.default_rng(n).integers(-4, 5, s).astype(np.float32) for n, s in enumerate(((37, 90), (90, 37))))
+    for machine in (test_register_prefetch.GPU, test_register_prefetch.SMALL):
+        found = polytc.run(test_register_prefetch.MATMUL, a, b, target=OpenCLTarget(machine),
+                           schedule=test_register_prefetch.asked(37, 90))
+        np.testing.assert_array_equal(found, a @ b)
+    x = np.random.default_rng(2).integers(-4, 5, (34, 66)).astype(np.float32)
+    found = polytc.run(test_sliding.ROWS, x, target=OpenCLTarget(), schedule=test_sliding.on_a_grid())
+    np.testing.assert_array_equal(found, test_sliding.of_numpy(x))
+
+
 def main(broken: bool) -> None:
     """Compare each module with numpy; what oclgrind finds goes to its log."""
     drivers.one_thread()
@@ -151,6 +173,7 @@ def main(broken: bool) -> None:
         steps(target)
         blocked()
         batches()
+        tiles_and_rings()
     for text, shapes in OPEN if not broken else ():
         _open(text, shapes, {"M": 37, "K": 21, "N": 29})
     beyond = L.Buffer("x", F32, (4,))

@@ -10,9 +10,11 @@ from polytc import errors
 from polytc.program import program as pr
 from polytc.schedule.user.changes.accumulators import Accumulator
 from polytc.schedule.user.changes.copies import Copy
+from polytc.schedule.user.changes.folding import Fold
 from polytc.schedule.user.changes.inlining import Inline
 from polytc.schedule.user.changes.partial_sums import PartialSums
 from polytc.schedule.user.changes.peeling import Peel
+from polytc.schedule.user.changes.prefetching import Prefetch
 from polytc.schedule.user.changes.tensorization import Tensorize
 from polytc.schedule.user.changes.windows import Window
 
@@ -27,7 +29,7 @@ class Change(Protocol):
 
 CHANGES: Mapping[str, Callable[[str], Change | None]] = {
     "cache": Copy.read, "accumulate": Accumulator.read, "rfactor": PartialSums.read, "peel": Peel.read, "inline": Inline.read,
-    "tensorize": Tensorize.read,
+    "tensorize": Tensorize.read, "fold": Fold.read, "prefetch": Prefetch.read,
     "window": Window.read, "recompute": partial(Window.read, recompute=True)}
 """First word -> what reads the rest of the line; None for what is none."""
 

@@ -56,11 +56,14 @@ class Window:
 @dataclass(frozen=True)
 class Windowed:
     """program: the changed one; made: the statements that fill the windows, in order; each: the index over the windows, for
-    each of the wanted pieces."""
+    each of the wanted pieces; tensor: of the windows; sides: the index over each dimension of a window, and whether it counts
+    from the window's first element."""
 
     program: pr.Program
     made: tuple[pr.Statement, ...]
     each: tuple[pr.Expr, ...]
+    tensor: str
+    sides: tuple[tuple[str, bool], ...]
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,8 @@ def apply(program: pr.Program, wanted: Window) -> Windowed:
     changed = replace(program, tensors=(*program.tensors, small), statements=statements)
     if maker is not None:
         changed = producers.without(changed, maker)
-    return Windowed(changed, made, tuple(map(pr.Index, names)))
+    return Windowed(changed, made, tuple(map(pr.Index, names)), small.name,
+                    tuple((x.index, x.off is not None) for x in sides))
 
 
 def _side(s: pr.Statement, subs: list[pr.Expr], d: int, tensor: pr.Tensor, each: dict[Piece, str], taken: set[str]) -> _Side:

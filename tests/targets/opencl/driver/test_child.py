@@ -263,3 +263,19 @@ def test_texts_that_go_around_faults() -> None:
     assert "0.0f - A" not in source("s += -A[i]", {"carried"}, shapes={"A": (5,)})
     assert "-cl-opt-disable" in source("s max= ~A[i]", {"complements"}, shapes={"A": (100,)}, dtypes={"A": "i64"})
     assert "-cl-opt-disable" not in source("s max= A[i]", {"complements"}, shapes={"A": (100,)}, dtypes={"A": "i64"})
+
+
+RING = "T[i,x] = X[i,x] * 2; Y[i,x] = T[i,x] + T[i+1,x]"
+
+
+def test_rings_that_are_read_backwards() -> None:
+    """Intel's CPU runtime writes beside what it stores then."""
+    x = np.random.default_rng(2).integers(-3, 4, (14, 16)).astype(np.float32)
+    s = polytc.schedule(RING, {"X": x.shape}).store_at("T", "Y", None, "i")
+    machine = replace(OpenCLTarget().here().machine, faults=frozenset({"carried"}))
+    for made, slow in ((s, False), (s.reverse("Y", "x"), True)):
+        low = polytc.lower(RING, OpenCLTarget(machine), shapes={"X": x.shape}, schedule=made.yaml())
+        assert ("-cl-opt-disable" in low.source.text) == slow
+        for k, _ in enumerate(devices.find()):
+            found = polytc.run(RING, x, schedule=made.yaml(), target=f"opencl:{k}")
+            np.testing.assert_array_equal(found, 2 * (x[:-1] + x[1:]))
