@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -49,3 +51,26 @@ def test_assembly_of_dot_products() -> None:
     low = polytc.lower("C[i,j] += i32(A[i,k]) * i32(B[k,j])", target, shapes={"A": (32, 32), "B": (32, 32)},
                        dtypes={"A": "i8", "B": "i8"})
     assert re.search(r"\bsdot\s+v\d+\.4s", target.assembly(low.source))
+
+
+ENDS_LLVM = """
+from dataclasses import replace
+import polytc
+from polytc.targets.llvm.target import LLVMTarget
+from polytc import machine as machines
+text = '''def f(f32[3,1] X, bf16[1,5] Y, f32[1,1] Z) -> (T, S) {
+    S[i,j] = X[i,j]
+    for t in 0:4 {
+        T[i,j] +=! X[i,k]*Y[k,j]
+        S[i,j] += (0.0 + X[i//2,k])*Z[l,l] where l in 0:1, k in 0:1, j in i:1, i in 0:3
+    } }'''
+target = LLVMTarget(replace(machines.NEON, features="+neon,+dotprod,+fullfp16"))
+low = polytc.lower(text, target, shapes={"X": (3, 1), "Y": (1, 5), "Z": (1, 1)}, schedule="program")
+print(len(target.assembly(low.source)))
+"""
+
+
+def test_loops_over_bf16_do_not_end_llvm() -> None:
+    """An assertion of its loop vectoriser fails on this one, which ends the process."""
+    found = subprocess.run([sys.executable, "-c", ENDS_LLVM], capture_output=True, text=True)
+    assert (found.returncode, found.stdout.strip().isdigit()) == (0, True), found.stderr[-500:]
