@@ -17,6 +17,7 @@ def rows(threads: int) -> Iterator[Row]:
     """All of them."""
     yield from _views(threads)
     yield from _ends(threads)
+    yield from _places(threads)
     yield from _picks(threads)
 
 
@@ -70,6 +71,28 @@ def _ends(threads: int) -> Iterator[Row]:
     ahead = polytc.compile("D[i] = i > 0 ? x[i] - x[i-1] : x[i]", threads=threads)
     yield Row("differences with a first one", lambda: ahead(x), {"numpy": lambda: np.diff(x, prepend=np.float32(0))}, 1.0,
               exact=True)
+
+
+def _places(threads: int) -> Iterator[Row]:
+    """Results in shifted and reversed places, reads backwards and through digits of an index."""
+    a, b = floats(512, 512), floats(512, 512, seed=1)
+    plain, moved, back = (polytc.compile(f"{left} += A[i,k]*B[k,j]", threads=threads)
+                          for left in ("C[i,j]", "C[i+1,j+1]", "C[511-i,511-j]"))
+    yield Row("product into C[i+1,j+1]", lambda: moved(a, b), {"C[i,j]": lambda: plain(a, b)}, 1.1, exact=True)
+    yield Row("product into C[511-i,511-j]", lambda: back(a, b)[::-1, ::-1], {"C[i,j]": lambda: plain(a, b)}, 1.2)
+    turn = polytc.compile("D[i,j] = A[j,1999-i]", threads=threads)
+    large, turned = floats(2000, 2000), np.empty((2000, 2000), np.float32)
+    yield Row("a quarter turn, 2000", lambda: turn(large, out=turned), {"numpy": lambda: np.rot90(large).copy()}, 1.0, exact=True)
+    x, y = floats(1_000_000), floats(1_000_000, seed=1)
+    dot = polytc.compile("s += x[i]*y[999999-i]", threads=threads)
+    yield Row("dot of x and y backwards", lambda: dot(x, y), {"numpy": lambda: np.dot(x, y[::-1])}, 1.0)
+    both, joined = polytc.compile("D[i] = i % 2 == 0 ? x[i//2] : y[i//2]", threads=threads), np.empty(2_000_000, np.float32)
+    yield Row("x and y interleaved", lambda: both(x, y, out=joined), {"numpy": lambda: np.stack([x, y], 1).ravel()}, 1.0,
+              exact=True)
+    nibbles, vector = rng().integers(0, 256, (4096, 2048)).astype(np.uint8), floats(4096)
+    digits = polytc.compile("y[i] += f32((i32(W[i,k//2]) >> (4*(k%2))) & 15)*x[k] where k in 0:4096", threads=threads)
+    terms = polytc.compile("y[i] += f32(i32(W[i,q]) & 15)*x[2*q] + f32(i32(W[i,q]) >> 4)*x[2*q+1]", threads=threads)
+    yield Row("weights of four bits by vector", lambda: digits(nibbles, vector), {"two terms": lambda: terms(nibbles, vector)}, 1.5)
 
 
 def _picks(threads: int) -> Iterator[Row]:

@@ -1,0 +1,83 @@
+"""Indices of which reads take the digits are two indices.
+
+    y[i] += W[i,k//2]*x[k] where i in 0:9, k in 0:64         with W[9,32], x[64]
+    ->  y[i] += W[i,k_high]*x[2*k_high + k_low] where i in 0:9, k_high in 0:32, k_low in 0:2
+
+    D[i] = i % 2 == 0 ? x[i//2] : y[i//2] where i in 0:64    with x[32], y[32]
+    ->  D[2*i_high + i_low] = i_low == 0 ? x[i_high] : y[i_high] where i_high in 0:32, i_low in 0:2
+
+What is read through a quotient walks memory then, and vectors of it are loads; they were gathers of single elements. Packed
+weights of four bits, interleaved signals, upsampled and shuffled images are written so. An index along the memory of the result
+must have two values of the lower digit: its vectors are put together from two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from polytc.program import program as pr
+from polytc.program.linear import normalise
+from polytc.program.names import Names
+from polytc.program.scalars import I64
+from polytc.program.sizes import Size
+from polytc.schedule.facts.strides import ROW
+
+MOST = 8
+"""Values of a lower digit: with more, its loop is a vector by itself."""
+
+
+def split(program: pr.Program) -> pr.Program:
+    """The program with such indices split, where the digits take all of their values."""
+    names = Names.of(program)
+    return replace(program, statements=tuple(_split(s, names) for s in program.statements))
+
+
+def _split(s: pr.Statement, names: Names) -> pr.Statement:
+    limited = {i for b in s.bounds for e in (b.lower, b.upper, pr.Index(b.index)) for i in pr.index_names(e)}
+    for r in s.ranges[s.depth:]:
+        fixed = not (r.index in limited or r.down or isinstance(r.extent, Size) or isinstance(r.lower, Size))
+        size = _size(s, r.index) if fixed else None
+        if size is not None and r.lower % size == 0 and r.extent % size == 0 and _worth(s, r.index, size):
+            s = _in_digits(s, r, size, names)
+    return s
+
+
+def _size(s: pr.Statement, index: str) -> int | None:
+    """The one number by which quotients and remainders of an index are taken, in a subscript of a read at least once; None
+    where there are several, or of more than the index."""
+    digits = [e for e in _expressions(s) if isinstance(e, pr.Binary) and e.op in ("//", "%") and index in pr.index_names(e.a)]
+    sizes = {int(e.b.value) for e in digits if e.a == pr.Index(index) and isinstance(e.b, pr.Const)}
+    inside = any(e in digits for r in pr.reads(s) for sub in r.subscripts for e in pr.walk(sub))
+    plain = all(e.a == pr.Index(index) and isinstance(e.b, pr.Const) for e in digits)
+    return min(sizes) if inside and plain and len(sizes) == 1 and 1 < min(sizes) <= MOST else None
+
+
+def _expressions(s: pr.Statement) -> Iterator[pr.Expr]:
+    for e in (*s.subscripts, s.value, *s.where):
+        yield from pr.walk(e)
+
+
+def _worth(s: pr.Statement, index: str, size: int) -> bool:
+    """Is the index summed over, or alone in a subscript of the result, where vectors along it are put together from two?"""
+    left = [i for sub in s.subscripts for i in pr.index_names(sub)]
+    along = bool(s.subscripts) and index in pr.index_names(s.subscripts[-1])
+    return index not in left or left.count(index) == 1 and pr.Index(index) in s.subscripts and (size == ROW or not along)
+
+
+def _in_digits(s: pr.Statement, r: pr.Range, size: int, names: Names) -> pr.Statement:
+    high, low = names.index(f"{r.index}_high"), names.index(f"{r.index}_low")
+    number = pr.Const(size, I64)
+    whole = pr.Binary("+", pr.Binary("*", number, pr.Index(high), I64), pr.Index(low), I64)
+
+    def put(e: pr.Expr) -> pr.Expr:
+        if isinstance(e, pr.Binary) and e.op in ("//", "%") and e.a == pr.Index(r.index):
+            return pr.Index(high if e.op == "//" else low)
+        operands = pr.children(e)
+        return whole if e == pr.Index(r.index) else pr.rebuild(e, tuple(map(put, operands))) if operands else e
+
+    def of(e: pr.Expr) -> pr.Expr:
+        return normalise(put(e))
+    digits = (replace(r, index=high, lower=r.lower // size, upper=r.upper // size), replace(r, index=low, lower=0, upper=size))
+    return replace(s, subscripts=tuple(map(of, s.subscripts)), value=of(s.value), where=tuple(map(of, s.where)),
+                   ranges=tuple(x for y in s.ranges for x in (digits if y.index == r.index else (y,))))
