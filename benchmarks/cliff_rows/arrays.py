@@ -82,7 +82,8 @@ def _places(threads: int) -> Iterator[Row]:
     yield Row("product into C[511-i,511-j]", lambda: back(a, b)[::-1, ::-1], {"C[i,j]": lambda: plain(a, b)}, 1.2)
     turn = polytc.compile("D[i,j] = A[j,1999-i]", threads=threads)
     large, turned = floats(2000, 2000), np.empty((2000, 2000), np.float32)
-    yield Row("a quarter turn, 2000", lambda: turn(large, out=turned), {"numpy": lambda: np.rot90(large).copy()}, 1.0, exact=True)
+    yield Row("a quarter turn, 2000", lambda: turn(large, out=turned), {"numpy": lambda: np.rot90(large).copy()}, 1.0,
+              exact=True)
     x, y = floats(1_000_000), floats(1_000_000, seed=1)
     dot = polytc.compile("s += x[i]*y[999999-i]", threads=threads)
     yield Row("dot of x and y backwards", lambda: dot(x, y), {"numpy": lambda: np.dot(x, y[::-1])}, 1.0)
@@ -92,7 +93,8 @@ def _places(threads: int) -> Iterator[Row]:
     nibbles, vector = rng().integers(0, 256, (4096, 2048)).astype(np.uint8), floats(4096)
     digits = polytc.compile("y[i] += f32((i32(W[i,k//2]) >> (4*(k%2))) & 15)*x[k] where k in 0:4096", threads=threads)
     terms = polytc.compile("y[i] += f32(i32(W[i,q]) & 15)*x[2*q] + f32(i32(W[i,q]) >> 4)*x[2*q+1]", threads=threads)
-    yield Row("weights of four bits by vector", lambda: digits(nibbles, vector), {"two terms": lambda: terms(nibbles, vector)}, 1.5)
+    yield Row("weights of four bits by vector", lambda: digits(nibbles, vector),
+              {"two terms": lambda: terms(nibbles, vector)}, 1.5)
 
 
 def _picks(threads: int) -> Iterator[Row]:
