@@ -3,7 +3,7 @@
     C[i,j] += i32(A[i,k])*i32(B[k,j])  with A[1024,1024], B[1024,1024] of i8 on nvidia-sm90
     64 us by multiply-adds of i32, 16 us by dot_i8i8, 7.5 us by the matrix unit
 
-Words that lie along the sum in memory are the bytes themselves; those of others are made by the items that copy them to tiles, or
+Words that lie along the sum in memory are the bytes themselves; others are made by the items that copy them to tiles, or
 by a kernel: where there are no tiles, where a matrix unit wants them in rows, or where the last one is no whole word
 (rewrite.word_copies).
 """
@@ -26,7 +26,7 @@ TILE = 32
 
 @dataclass(frozen=True)
 class Dots:
-    """A sum as dot products of words, which are of its two factors. fixed: tensors whose words are made once; tiled: whether items
+    """A sum as dot products of words of its two factors. fixed: tensors whose words are made once; tiled: whether items
     copy words that they multiply, see `is_tiled`."""
 
     program: pr.Program
