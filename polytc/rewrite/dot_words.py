@@ -138,7 +138,8 @@ def _best(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: 
 def _on_gpu(program: pr.Program, s: pr.Statement, plan: _Plan, fixed: frozenset[str], machine: Machine, why: Reasons
             ) -> tuple[_Plan | None, str]:
     """The plan with words as they are best, and what it takes; None if multiply-adds take no longer."""
-    found = word_estimates.Dots(program, s, plan.dot, (plan.a, plan.b), fixed, machine)
+    tiled = word_estimates.is_tiled(_applied(program, s, plan), s.name, machine)
+    found = word_estimates.Dots(program, s, plan.dot, (plan.a, plan.b), fixed, machine, tiled)
     plain, items, unit = word_estimates.multiply_adds(s, machine), found.by_items(), found.by_unit()
     told = [f"{plain.told} by multiply-adds of i32", f"{items.told} by {plan.dot.name}"]
     told += [f"{unit.told} by the matrix unit"] if unit is not None else []

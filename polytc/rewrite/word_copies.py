@@ -32,7 +32,7 @@ def inline(program: pr.Program) -> pr.Program:
     multiplied = {r.tensor for s in program.statements if any(r.kind == kinds.MATRIX for r in s.ranges) for r in pr.reads(s)}
     statements = []
     for s in program.statements:
-        free = {name for name, of in made.items() if are_neighbours(program, of)}
+        free = {name for name, of in made.items() if _are_neighbours(program, of)}
         copied = made.keys() if _is_copy(s) and s.target not in multiplied else free
         statements.append(_inlined(program, s, {name: made[name] for name in copied}))
     read = {r.tensor for s in statements for r in pr.reads(s)}
@@ -58,7 +58,7 @@ def _formal(program: pr.Program, s: pr.Statement) -> tuple[str, ...] | None:
     return found if whole else None
 
 
-def are_neighbours(program: pr.Program, s: pr.Statement) -> bool:
+def _are_neighbours(program: pr.Program, s: pr.Statement) -> bool:
     """Do the bytes of a word lie side by side in memory, at a multiple of four?"""
     word = _word(s)
     reads = [a for a in word.args if isinstance(a, pr.Read)] if word is not None else []

@@ -138,7 +138,8 @@ class WordTensors:
             start = next((n for n in reversed(range(at)) if statements[n].target == s.target
                           or any(r.tensor == s.target for r in pr.reads(statements[n]))), None)
             init = statements[start] if start is not None else None
-            if init is not None and _is_start(init, s):
+            between = {x.target for x in statements[start + 1:at]} if start is not None else set[str]()
+            if init is not None and _is_start(init, s) and not any(r.tensor in between for r in pr.reads(init)):
                 names = {pr.Index(r.index).name: sub for r, sub in zip(_box(s), moving(init.subscripts), strict=True)}
                 value = pr.substitute(terms, names)
                 zero = isinstance(init.value, pr.Const) and init.value.value == 0

@@ -181,6 +181,7 @@ def test_convolutions_with_padding(target: str, weights: tuple[str, ...], lead: 
     "C[i,j,0] += (i32(A[i,k]) - 1) * i32(B[k,j])\nY[i,j] = C[i,j,0] + 1",
     "C[i,j] = i32(A[i,j])\nC[i,j] += i32(A[i,k]) * i32(B[k,j])",
     "C[i,j] = i32(A[i,j])\nS[j] += C[i,j]\nC[i,j] += i32(A[i,k]) * i32(B[k,j])\nY[i,j] = C[i,j] + S[j]",
+    "S[i,j] = i32(A[i,j])\nC[i,j] = S[i,j]\nS[i,j] = 7\nC[i,j] += (i32(A[i,k]) - 1) * i32(B[k,j])\nY[i,j] = C[i,j] + S[i,j]",
     "C[j,i] += i32(A[i,k]) * i32(B[j,k])",
     "C[i,j] += i32(A[i,k]) * i32(B[k,j])\nC[i,j] += i32(A[i,k]) * i32(B[j,k])",
     "C[n,i,j] += (i32(A[i,k]) - 1) * (i32(D[n,k,j]) - 2)",

@@ -11,7 +11,7 @@ from polytc.machine import DEVICES, Estimate, Machine
 from polytc.program import program as pr
 from polytc.program.scalars import I8
 from polytc.program.words import DOTS
-from polytc.rewrite import word_estimates
+from polytc.rewrite import dot_words, word_estimates
 from polytc.rewrite.word_estimates import Dots
 from polytc.rewrite.word_tensors import Factor, Words, number
 
@@ -77,3 +77,22 @@ def test_few_results_are_not_for_the_unit() -> None:
     assert dots(33, 1024, 1024, turned=True).by_unit() is not None
     assert seconds(dots(33, 1024, 1024, turned=True).by_unit()) == pytest.approx(
         seconds(dots(64, 1024, 1024, turned=True).by_unit()), rel=1e-6)
+
+
+def test_without_tiles_columns_take_kernels() -> None:
+    """Those that are their own words do not, whether their top bits are flipped or not."""
+    columns, rows = (replace(dots(4, 1024, 1024, turned=turned), tiled=False).by_items() for turned in (False, True))
+    assert columns.launches == GPU.costs.launches.launch
+    assert columns.memory == pytest.approx(2 * 2**20 / (GPU.costs.groups.memory * 132))
+    assert rows.launches == rows.memory == 0
+
+
+@pytest.mark.parametrize(("m", "k", "taken"), [(1, 4096, False), (4, 4096, False), (8, 4096, True), (64, 8, False)])
+def test_few_results_or_steps_have_no_tiles(m: int, k: int, taken: bool) -> None:
+    """Bytes in columns stay bytes there: to make words of them, a kernel would write as much as it reads."""
+    program = stages.build("C[i,j] += i32(A[i,k])*i32(B[k,j])", {"A": (m, k), "B": (k, 4096)}, {"A": "i8", "B": "i8"})
+    for machine in (GPU, AMD):
+        found = dot_words.decide(program, machine)
+        assert [c.dot for c in found.choices] == ["dot_i8i8"] * taken
+        plan = dot_words.group(program, replace(found, choices=(dot_words.DotWords("S1", "dot_i8i8", "k"),)))
+        assert word_estimates.is_tiled(plan, "S1", machine) == taken

@@ -244,7 +244,11 @@ def _common_depth(paths: list[tuple[_Level, ...]]) -> int:
     """How many of the outermost loops all accesses share. Loops of one name that divide a range among them, full tiles and the
     last one, count as one loop; those of copies do not count."""
     paths = [tuple(level for level in p if level.node.kind != "unroll") for p in paths]
-    distinct = list({tuple(id(level.node) for level in p): p for p in paths}.values())
+    together: dict[tuple[int, ...], list[tuple[_Level, ...]]] = {}
+    for p in paths:  # those of one nest may be under different tests
+        together.setdefault(tuple(id(level.node) for level in p), []).append(p)
+    distinct = [tuple(replace(x[0], known=_union([level.known for level in x])) for x in zip(*same, strict=True))
+                for same in together.values()]
     return min((_shared_depth(a, b) for a, b in combinations(distinct, 2)), default=len(distinct[0]))
 
 

@@ -254,8 +254,8 @@ class TiledContraction:
         ragged, whole = self._ragged_steps(), self._whole()
         index = ragged[-1] if ragged else max(reduced_indices(self.main), key=lambda i: int(self.cuts[i].outer[0][0].extent))
         (step, size), = self.cuts[index].outer
-        others = tuple(c for c in whole if c.a != pr.Index(step.index)) if ragged else whole
         done = pr.Const(self.main.extents[index] // size, I64) if ragged else pr.Const(step.extent, I64)
+        others = tuple(c for c in whole if c != pr.Binary("<", pr.Index(step.index), done, BOOL))
         first = pr.Select(pr.conjunction(others), done, pr.Const(0, I64), I64) if others else done
         return pr.Bound(step.index, first, pr.Const(step.extent, I64))
 

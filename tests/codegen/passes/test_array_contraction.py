@@ -126,6 +126,17 @@ def test_loops_of_one_name_over_the_same_range_are_two_loops() -> None:
     assert contracted(x, t, y, body) == []
 
 
+@pytest.mark.parametrize("number", [3, N])
+def test_tests_of_one_loop_leave_it_one_loop(number: int) -> None:
+    """What runs where a test does not hold, or never, says nothing of what runs where it does."""
+    x, t, y = buffers(N, N)
+    first = L.binary("<", I, L.const(number))
+    make = L.If(first, copy(x, t, (I, J)), copy(x, t, (I, J)))
+    use = L.If(first, L.Store(y, (I, J), P.load(t, I, J)), L.Store(y, (I, J), P.load(x, I, J)))
+    body = L.block(*(P.loop("i", N, P.loop("j", N, s)) for s in (make, use)))
+    assert contracted(x, t, y, body) == []
+
+
 def test_two_loops_told_apart_by_one_dimension() -> None:
     x, t, y = buffers(N * N, 2)
     at = P.scaled("i", N, J)

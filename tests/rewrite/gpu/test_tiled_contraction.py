@@ -17,6 +17,7 @@ from polytc.rewrite.gpu import contraction_tiles, division, local_tiles, matrix_
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.tiled_contraction import TiledContraction
 from polytc.schedule.facts.fusion_groups import partition
+from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.rewrite.equal import same_results
 from tests.rewrite.gpu.test_local_tiles import PROGRAMS, arrays, run
@@ -82,6 +83,19 @@ def test_cut_statements_mean_the_same(name: str) -> None:
 
 
 @pytest.mark.part(2)
+@pytest.mark.parametrize("machine", SLOW)
+@pytest.mark.parametrize(("shift", "there"), [(0, 39), (0, 33), (-2, 39), (3, 41), (-9, 20)])
+def test_operands_may_end_before_a_ragged_sum(shift: int, there: int, machine: str) -> None:
+    """Steps with elements beyond an end that comes before that of the sum, or behind a beginning, have tests as well."""
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(0, 256, (20, there)).astype(np.uint8), rng.integers(0, 256, (64, 41)).astype(np.uint8)
+    places = np.arange(41) + shift
+    inside = (places >= 0) & (places < there)
+    wanted = np.where(inside, x.astype(int)[:, np.clip(places, 0, there - 1)], 0) @ w.astype(int).T
+    text = f"C[i,j] += i32(W[j,k])*i32((X[i,k+{shift}] else 0)) where k in 0:41".replace("+-", "-")
+    np.testing.assert_array_equal(polytc.compile(text, InterpTarget(DEVICES[machine]))(X=x, W=w), wanted)
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
 def test_dtypes(dtype: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:

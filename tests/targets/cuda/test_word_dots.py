@@ -91,6 +91,16 @@ def test_sums_go_on_from_what_there_is() -> None:
         np.testing.assert_array_equal(c, (wanted & 0xFFFFFFFF).astype(np.uint32).view(np.int32))
 
 
+@HERE
+def test_rows_of_a_tile_that_do_not_exist() -> None:
+    """Half of the rows of the unit's tile are beyond the end, and so is where their sums start."""
+    machine = DEVICES["nvidia-sm80"].costing({**EAGER, "groups.dot": 500.0})
+    s = Sum("C[j,i] += i32(X[4*i,k])*(i32(W[j,k]) - 5)", {"X": (256, 40), "W": (28, 40)},
+            lambda a: (a["W"] - 5) @ a["X"][::4].T)
+    assert "polytc_multiply_u8u8(" in text(s, ("u8", "u8"), machine)
+    compared(s, ("u8", "u8"), machine)
+
+
 # ---- where they stand
 
 def kinds(s: Sum, machine: Machine, signs: tuple[str, str] = ("i8", "i8")) -> set[str]:
