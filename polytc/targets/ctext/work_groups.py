@@ -10,6 +10,7 @@ from polytc.codegen import intervals, loops, ndrange, size_limits, traverse, vec
 from polytc.codegen.emitter import Names
 from polytc.codegen.passes import work_items
 from polytc.codegen.target import Launch, Repeat
+from polytc.machine import ALIGNMENT
 from polytc.program.scalars import BOOL
 from polytc.targets.ctext import common_subexpressions
 from polytc.targets.ctext.library import Parameter
@@ -129,9 +130,9 @@ class GroupWriter(Statements):
 
     @property
     def local_bytes(self) -> int:
-        """Bytes of local memory that a work-group uses."""
-        local = (b for b in allocated(self.kernel) if b.space == "local")
-        return sum(max(1, b.size) * self.places.bytes_of(b) for b in local)
+        """Bytes of local memory that a work-group uses; each array begins at a multiple of the alignment."""
+        sizes = [max(1, b.size) * self.places.bytes_of(b) for b in allocated(self.kernel) if b.space == "local"]
+        return sum(-(-n // ALIGNMENT) * ALIGNMENT for n in sizes[:-1]) + sum(sizes[-1:])
 
     # ---- statements
 

@@ -32,8 +32,9 @@ WIDE = {"elementwise": (1, 1), "odd elementwise": (0, 0)}
 """Loads and stores of 16 bytes."""
 HOT = {"large matmul": (1024, 64)}
 """16 unrolled steps of 8 x 8 elements an item, which 4 loads of 16 bytes of local memory feed: what is known to be good."""
-REGISTERS = 128
-"""Of an item on an AMD GPU at most, so that half of the items that there could be are in flight."""
+REGISTERS = {"strided convolution": 168}
+"""Of an item on an AMD GPU at most; else 128, so that half of the items that there could be are in flight. (Windows in steps: 7 x 7
+elements of a tile, whose addresses a compiler keeps.)"""
 
 pytestmark = pytest.mark.skipif(static.clang() is None, reason="clang is not here")
 
@@ -65,9 +66,9 @@ def test_amd(name: str) -> None:
     used, *rest = static.amd(made).values()
     assert used.spilled == sum(r.spilled for r in rest) == 0
     assert 0 <= used.local_bytes - int(made.options["local_bytes"]) < ALIGNMENT
-    assert used.registers <= REGISTERS
+    assert used.registers <= REGISTERS.get(name, 128)
     assert used.accumulators == 0
-    assert used.occupancy >= 0.5
+    assert used.occupancy >= (0.5 if name not in REGISTERS else 0.375)
     assert used.vector_accesses == WIDE.get(name, used.vector_accesses)
 
 
