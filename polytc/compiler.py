@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from polytc import decisions, errors, garbage, keys
 from polytc.codegen import astgen, passes, size_binding, verify
@@ -51,6 +51,8 @@ from polytc.targets.registry import here, target
 errors.register(E523="access outside of a tensor")
 
 T = TypeVar("T")
+
+Decided: TypeAlias = Callable[[decisions.Record], object]
 
 MAPPINGS = ("E505", "E510", "E511")
 """What a target says of loops over items, of how many there are, or of barriers among them, that it has no form for."""
@@ -112,11 +114,12 @@ class Rewritten:
 
 @garbage.seldom_collected()
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None,
-                  early: Callable[[Lowered], object] | None = None) -> Lowered:
+                  early: Callable[[Lowered], object] | None = None, decided: Decided | None = None) -> Lowered:
     """All stages up to source text; needs no device.
 
     target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`; before that, or alone, the text of
     a record of decisions (polytc.decisions); E709, E710 for one that does not fit. early: told the prologue before the rest.
+    decided: told what is decided before loops are made of it; what it raises ends the work.
     """
     to = target(target_name)
     seconds: dict[str, float] = {}
@@ -130,7 +133,9 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
         before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
         if before is not None and early is not None:
             early(before)
-        lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given)
+        schedules = [before.schedule] if before is not None else []
+        lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given,
+                           (lambda s: decided(record.collected(made.steps, [*schedules, s]))) if decided is not None else None)
         if given is not None and request is None:
             record.check_used(given, [x.schedule for x in (before, lowered) if x is not None])
         return replace(lowered, asked=schedule, steps=made.steps)
@@ -202,8 +207,9 @@ def _outside(program: Program, found: in_bounds.OutOfBounds) -> errors.PolytcErr
 
 
 def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: Target, schedule: str | None,
-             seconds: dict[str, float], given: decisions.Record | None) -> Lowered:
-    """The stages behind the rewrites."""
+             seconds: dict[str, float], given: decisions.Record | None,
+             scheduled: Callable[[Schedule], object] | None = None) -> Lowered:
+    """The stages behind the rewrites. scheduled: told the schedule before loops are made of it."""
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
         return _stage(name, program.name, seconds, compute, check)
 
@@ -212,6 +218,8 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         _check_budget(scop, dependences)
         operations = isl.budget(len(scop.program.statements))
         chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule, given))
+        if scheduled is not None:
+            scheduled(chosen)
         return scop, dependences, chosen, stage("ast", lambda: astgen.generate(scop, chosen, operations), verify.verify)
 
     try:
