@@ -419,6 +419,26 @@ def test_the_python_host_runs_variants(matmul: Matmul) -> None:
             np.testing.assert_array_equal(matmul.python.clone()(a, b), expected)
     with pytest.raises(ValueError, match="0 to 3"):
         matmul.python.force(4)
+    assert matmul.python.estimate(4, I=5, K=5, J=5) == matmul.python.estimate(-1, I=5, K=5, J=5) == math.inf
+
+
+def test_sizes_of_the_python_host_stay_set(matmul: Matmul) -> None:
+    """Also for variants without buffers between kernels, which two of these are."""
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+    queue, (a, b, expected) = cl.CommandQueue(matmul.context), product((37, 19, 5))
+    given = [cl_array.to_device(queue, x) for x in (a, b)]
+    for number in range(len(POINTS)):
+        host = matmul.python.clone()
+        host.force(number)
+        host.resize(I=37, K=19, J=5)
+        for _ in range(2):
+            c = cl_array.zeros(queue, expected.shape, np.float32)
+            host.enqueue(queue, *given, c)
+            np.testing.assert_array_equal(c.get(), expected)
+        host.force(None)
+        with pytest.raises(ValueError, match="the sizes"):
+            host.enqueue(queue, *given, c)
 
 
 def test_the_folder_tells_the_rule(matmul: Matmul) -> None:
