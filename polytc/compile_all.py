@@ -51,7 +51,7 @@ def _start(programs: Sequence[Program], target_name: str | Target, threads: int 
         found[n] = compiler.start_program(programs[n], target_name, threads, known=known[n])
     known = [keys.key(program, to, None) for program in programs]
     work = _missing(known, to)
-    count = min(_processes(), MOST, len(work) // LEAST) if isinstance(to, Forkable) and to.forkable else 1
+    count = min(process_count(), MOST, len(work) // LEAST) if isinstance(to, Forkable) and to.forkable else 1
     if count > 1:
         tasks = [lambda p=programs[n]: compiler.package(p, to).to_bytes() for n in work]
         with compiler.idle(), processes.Forks(tasks[:processes.MOST], count - 1) as forks:
@@ -77,7 +77,7 @@ def _missing(known: Sequence[str], to: Target) -> list[int]:
     return [n for key, n in first.items() if not compiler.is_known(key, to)]
 
 
-def _processes() -> int:
+def process_count() -> int:
     """POLYTC_PROCESSES if it is set, else as many as there are processors for this process. Raises ArgumentError E410."""
     text = os.environ.get("POLYTC_PROCESSES", "").strip()
     if text and not (text.isascii() and text.isdigit() and 0 < int(text) < 1000):

@@ -112,11 +112,12 @@ class Rewritten:
 
 @garbage.seldom_collected()
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None,
-                  early: Callable[[Lowered], object] | None = None) -> Lowered:
+                  early: Callable[[Lowered], object] = id, decided: Callable[[decisions.Record], object] = id) -> Lowered:
     """All stages up to source text; needs no device.
 
     target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`; before that, or alone, the text of
-    a record of decisions (polytc.decisions); E709, E710 for one that does not fit. early: told the prologue before the rest.
+    a record of decisions (polytc.decisions); E709, E710 for one that does not fit. early, decided: told the prologue before the
+    rest, and what is decided before loops are made of it; what they raise ends the work.
     """
     to = target(target_name)
     seconds: dict[str, float] = {}
@@ -128,9 +129,10 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
         made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, request, given))
         made = _stage("bounds", program.name, seconds, lambda: _bounded(pipeline.as_written(program), made))
         before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
-        if before is not None and early is not None:
+        if before is not None:
             early(before)
-        lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given)
+        lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given, lambda chosen: decided(
+            record.collected(made.steps, [*(x.schedule for x in (before,) if x is not None), chosen])))
         if given is not None and request is None:
             record.check_used(given, [x.schedule for x in (before, lowered) if x is not None])
         return replace(lowered, asked=schedule, steps=made.steps)
@@ -202,8 +204,8 @@ def _outside(program: Program, found: in_bounds.OutOfBounds) -> errors.PolytcErr
 
 
 def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: Target, schedule: str | None,
-             seconds: dict[str, float], given: decisions.Record | None) -> Lowered:
-    """The stages behind the rewrites."""
+             seconds: dict[str, float], given: decisions.Record | None, told: Callable[[Schedule], object] = id) -> Lowered:
+    """The stages behind the rewrites. told: the schedule before loops are made of it."""
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
         return _stage(name, program.name, seconds, compute, check)
 
@@ -212,6 +214,7 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         _check_budget(scop, dependences)
         operations = isl.budget(len(scop.program.statements))
         chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule, given))
+        told(chosen)
         return scop, dependences, chosen, stage("ast", lambda: astgen.generate(scop, chosen, operations), verify.verify)
 
     try:
@@ -291,11 +294,10 @@ def _package(program: Program, to: Target, schedule: str | None, key: str,
              beside: Callable[[Callable[[], Binary]], Future[Binary]] | None = None) -> Callable[[], Package]:
     """The package under the key: from disk, or lowered now and built when it is called for. beside: begins the prologue's."""
     lasting = keys.lasting(to)
-    stored = _stored(key) if lasting else None
+    stored, once = _stored(key) if lasting else None, list[Future[Binary]]()
     if stored is not None:
         return lambda: stored
-    once = list[Future[Binary]]()
-    early = (lambda x: once.append(beside(lambda: to.build(x.source)))) if beside is not None else None
+    early = (lambda x: once.append(beside(lambda: to.build(x.source)))) if beside is not None else id
     lowered = lower_program(program, to, schedule, early)
     return lambda: _build(lowered, key if lasting else None, once)
 
@@ -384,8 +386,7 @@ def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable
     except AssertionError as e:
         raise AssertionError(f"stage {name!r} of {program!r} broke its invariant: {e}") from e
     seconds[name] = time.perf_counter() - start
-    wanted = os.environ.get("POLYTC_DUMP", "").split(",")
-    if name in wanted or "all" in wanted:
+    if {name, "all"} & {*os.environ.get("POLYTC_DUMP", "").split(",")}:
         _dump(f"# {program}: {name} ({seconds[name] * 1e3:.1f} ms)\n{value}\n", f"{program}.{name}.txt")
     return value
 

@@ -28,6 +28,7 @@ import pyopencl as cl
 import pyopencl.array
 
 SCHEMA = 2
+CHOSEN = 4096  # sizes of which it is remembered which variant runs
 
 
 class Program:
@@ -56,7 +57,7 @@ class Program:
         self._start()
 
     def _start(self):
-        self._buffers, self._sizes, self._kernels, self._plan = [], {}, {}, self._variants[0]
+        self._ready, self._buffers, self._sizes, self._kernels, self._plan = False, [], {}, {}, self._variants[0]
 
     def clone(self):
         """Another one of the same code and weights, with kernels and memory of its own."""
@@ -77,19 +78,24 @@ class Program:
             if times[best] == math.inf:
                 raise ValueError(f"variant {best}, which has to run, does not at these sizes" if self._forced is not None else
                                  "at these sizes an array between the kernels has more elements than they count")
+            if len(self._chosen) == CHOSEN:
+                self._chosen.clear()
             self._chosen[key] = best
         return self._chosen[key]
 
     def estimate(self, variant, /, **sizes):
         """Seconds that a variant takes at these sizes by the model; infinite where it does not run."""
         self._check_sizes(sizes)
-        return self._seconds(self._variants[variant], sizes)
+        if "model" not in self.about:
+            raise ValueError("there is one variant, of which nothing is estimated")
+        return self._seconds(self._variants[variant], sizes) if variant in range(len(self._variants)) else math.inf
 
     def force(self, variant):
-        """From now on this variant runs and no other one; None: the fastest by the model. For tuning, and for tests."""
+        """From the next `resize`, or run with sizes, on this variant runs and no other one; None: the fastest by the model. For
+        tuning, and for tests."""
         if variant is not None and variant not in range(len(self._variants)):
             raise ValueError(f"the variants are 0 to {len(self._variants) - 1}")
-        self._forced, self._chosen, self._buffers = variant, {}, []
+        self._forced, self._chosen, self._ready = variant, {}, False
 
     def _known(self, plan, sizes):
         """The sizes with the parts and the products that a variant has names for."""
@@ -144,9 +150,9 @@ class Program:
 
     def resize(self, /, **sizes):
         """Set the sizes that are not fixed, by name, and make memory for them. Not while a run is under way."""
-        if self._buffers and sizes.items() <= self._sizes.items():
+        if self._ready and sizes.items() <= self._sizes.items():
             return
-        self._sizes, self._buffers = {}, []
+        self._ready, self._sizes, self._buffers = False, {}, []
         self._check_sizes(sizes)
         self._plan = self._variants[self.variant(**sizes)]
         known = self._known(self._plan, sizes)
@@ -155,6 +161,7 @@ class Program:
         self._sizes = known
         self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(1, self._number(n)))
                          for n in self._plan["buffers"]]
+        self._ready = True
 
     def _check_elements(self, elements):
         if max(elements, default=0) > (most := self.about["requires"].get("elements", math.inf)):

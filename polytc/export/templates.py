@@ -132,7 +132,7 @@ PRODUCT = '''\
 /* a * b of sizes; a large number where the product is larger. */
 static int64_t product(int64_t a, int64_t b)
 {
-    return b > (INT64_C(1) << 56) / a ? INT64_C(1) << 56 : a * b;
+    return a > 0 && b > (INT64_C(1) << 56) / a ? INT64_C(1) << 56 : a * b;
 }
 
 '''

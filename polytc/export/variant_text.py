@@ -93,8 +93,9 @@ static double estimate(int variant, const int64_t *sizes)
 '''
 
 CHOICE = '''\
-/* See @NAME@_variant. places: of the arrays, some of which may not begin where the accesses of a variant can; 0: they do. */
-static int choose(const @NAME@ *self, const int64_t *sizes, size_t places)
+/* See @NAME@_variant. addresses: bits of those of the arrays, some of which may not begin where the accesses of a variant can;
+ * 0: they do. */
+static int choose(const @NAME@ *self, const int64_t *sizes, size_t addresses)
 {
     static const size_t alignments[] = {@ALIGNMENTS@};
     double least = 0.0;
@@ -102,7 +103,7 @@ static int choose(const @NAME@ *self, const int64_t *sizes, size_t places)
     if (@REFUSED@) return -1;
     for (k = 0; k < @NAME@_VARIANTS; k++) {
         double seconds;
-        if ((self && self->forced >= 0 && self->forced != k) || places % alignments[k]) continue;
+        if ((self && self->forced >= 0 && self->forced != k) || addresses % alignments[k]) continue;
         seconds = estimate(k, sizes);
         if (seconds >= 0.0 && (found < 0 || seconds < least)) {
             found = k;
@@ -187,8 +188,8 @@ def _case(number: int, folder: Folder) -> str:
     b, values = folder.bundle, _values(folder.bundle)
     lines = [f"case {number}: /* {_model(b).reasons[0]} */"]
     lines += [f"    if ({values[p.size]} % {p.divisor}) return -1.0;" for p in b.parts]
-    lines += [f"    if ({formula.in_c(_elements(x.shape), values)} > {LARGEST_OPEN}) return -1.0; /* {x.name} */"
-              for x in _scratch(b)]
+    lines += [f"    if ({formula.in_c(n, values)} > {LARGEST_OPEN}) return -1.0; /* {x.name} */"
+              for x in _scratch(b) if type(n := _elements(x.shape)) is not int]
     for launch in _launches(folder):
         lines += [f"    {line}" for line in _launch(launch, values)]
     return "".join(f"    {line}\n" for line in [*lines, "    break;"])

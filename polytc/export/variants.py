@@ -16,28 +16,23 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
-from polytc import compiler, loading
 from polytc.codegen.target import Target
-from polytc.compiler import Lowered
-from polytc.decisions import NONE, Entry
-from polytc.errors import PolytcError
-from polytc.export import bundle, multiples
+from polytc.decisions import NONE
+from polytc.export import bundle, multiples, planning
 from polytc.export.bundle import Bundle, Model
 from polytc.export.multiples import Part
-from polytc.machine import Machine
+from polytc.export.planning import Plan, Sizes
 from polytc.options import check_typical, check_variants
 from polytc.program.affine import QuasiAffine, at
 from polytc.program.program import Program
-from polytc.program.sizes import Size, mapped, representatives, with_products
 from polytc.program.sizes import at as size_at
+from polytc.program.sizes import representatives
 from polytc.schedule.user.recipe import Recipe
 from polytc.targets.ctext.work_groups import LARGEST_OPEN
-from polytc.targets.opencl import launch_times
-from polytc.targets.opencl.launch_times import LaunchTime
 
 VARIANTS = 4
 """Plans of an export where nobody says how many."""
@@ -58,21 +53,6 @@ as large a size has to be."""
 SHOWN = 12
 """Points of the sample whose estimates are written down."""
 
-Sizes = Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A way to run the program. typical: the sizes that it is made for; seconds: at each point of the sample; parts: of the
-    sizes that have to be multiples."""
-
-    typical: Sizes
-    lowered: Lowered
-    launches: tuple[LaunchTime, ...]
-    seconds: tuple[float, ...]
-    parts: tuple[Part, ...] = ()
-
-
 def of_program(program: Program, target: Target, name: str = "", schedule: str | Recipe | None = None,
                limit: int | None = None, typical: Sequence[Sizes] = ()) -> Bundle:
     """As bundle.of_program, with at most so many variants where sizes are open. typical: the sizes that they are made for;
@@ -80,7 +60,7 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
     leaves nothing to choose, and machines without work-groups have one plan. Raises ArgumentError E410 for no sizes."""
     points = [{**_own(program), **check_typical(point, program.sizes)} for point in typical]
     most = check_variants(limit) if limit is not None else len(points) or VARIANTS
-    base = _at(program, points[0]) if points else program
+    base = planning.at(program, points[0]) if points else program
     if not program.sizes or schedule is not None or most < 2 or target.machine.kind != "gpu":
         return bundle.of_program(base, target, name, schedule)
     bundle.check_exported(program)
@@ -88,7 +68,7 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
     lattice, odd = _sample(program, limits)
     sample: list[Sizes] = [*points, *(p for p in (*lattice, *odd) if p not in points)]
     planned = points if len(points) >= most else _planned(points, lattice, len(program.statements))
-    plans, sample = _told(_plans(base, target, planned, sample), sample)
+    plans, sample = _told(planning.of_points(base, target, planned, sample), sample)
     if not plans:                                                      # says why
         return bundle.of_program(base, target, name)
     wanted = [p for p in plans if p.typical in points]
@@ -97,7 +77,8 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
         largest = max(planned, key=lambda p: prod(p.values()))
         kept += _of_multiples(program, target, kept, largest, sample, most - len(kept))
     if len(kept) == 1:
-        return bundle.of_lowered(_at(program, kept[0].typical), kept[0].lowered, target, name, limits)
+        low = planning.whole(kept[0], program, target)
+        return bundle.of_lowered(planning.at(program, kept[0].typical), low, target, name, limits)
     about = _about(kept, [*plans, *(p for p in kept if p.parts)], len(planned), sample)
     return replace(_bundle(program, target, name, kept, limits), about=about, spent=time.perf_counter() - start)
 
@@ -105,12 +86,6 @@ def of_program(program: Program, target: Target, name: str = "", schedule: str |
 def _own(program: Program) -> dict[str, int]:
     """The sizes that a program is made for."""
     return representatives((program.tensors, program.statements))
-
-
-def _at(program: Program, point: Sizes) -> Program:
-    """The same program, made for other sizes."""
-    made: Program = mapped(program, lambda n: Size.of(size_at(n, point), n.form))
-    return made
 
 
 # ---- sizes
@@ -143,31 +118,7 @@ def _spread(points: Sequence[dict[str, int]], most: int) -> list[dict[str, int]]
     return [points[k * (len(points) - 1) // (most - 1)] for k in range(most)]
 
 
-# ---- plans
-
-def _plans(program: Program, target: Target, points: Sequence[Sizes], sample: Sequence[Sizes]) -> list[Plan]:
-    """What is decided for some sizes, each way once, with its estimates."""
-    found = dict[str, Plan]()
-    for point in points:
-        try:
-            lowered = compiler.lower_program(_at(program, point), target, loading.request(None, target.machine))
-        except PolytcError:
-            continue
-        key = "\n".join(map(_decision, lowered.decisions.entries))
-        made = _plan(lowered, target, point, sample) if key not in found else None
-        if made is not None:
-            found[key] = made
-    return list(found.values())
-
-
-def _plan(lowered: Lowered, target: Target, point: Sizes, sample: Sequence[Sizes], parts: tuple[Part, ...] = ()) -> Plan | None:
-    """The plan of a lowered program with its estimates; None where its launches cannot be counted."""
-    own = {n: point.get(n, launch_times.LARGE) for n in lowered.program.sizes}
-    launches = launch_times.of_source(lowered.source, lowered.rewritten, target.machine, own)
-    if launches is None:
-        return None
-    return Plan(point, lowered, launches, tuple(seconds(lowered, launches, p, target.machine, parts) for p in sample), parts)
-
+# ---- choosing
 
 def _told(plans: Sequence[Plan], sample: Sequence[Sizes]) -> tuple[list[Plan], list[Sizes]]:
     """The points of the sample at which there is something to do, and a plan that does it; none where none is."""
@@ -175,24 +126,6 @@ def _told(plans: Sequence[Plan], sample: Sequence[Sizes]) -> tuple[list[Plan], l
     told = [k for k, b in enumerate(best) if 0 < b < math.inf]
     kept = [replace(p, seconds=tuple(p.seconds[k] for k in told)) for p in plans] if told else []
     return kept, [sample[k] for k in told]
-
-
-def _decision(e: Entry) -> str:
-    """A decision without its reason."""
-    return str(replace(e, reason=""))
-
-
-def seconds(lowered: Lowered, launches: tuple[LaunchTime, ...], sizes: Sizes, machine: Machine, parts: Sequence[Part] = ()
-            ) -> float:
-    """What a plan takes at some sizes; infinite where its temporaries are too long for its indices, or the sizes are no
-    multiples."""
-    own = multiples.with_parts(sizes, parts)
-    if own is None:
-        return math.inf
-    known = with_products(own, lowered.source.module.products)
-    if any(prod(size_at(n, known) for n in b.shape) > LARGEST_OPEN for b in lowered.source.module.scratch):
-        return math.inf
-    return launch_times.seconds(launches, known, machine)
 
 
 def _cover(plans: Sequence[Plan], most: int, first: Sequence[Plan] = ()) -> list[Plan]:
@@ -243,13 +176,8 @@ def of_multiple(program: Program, target: Target, typical: Sizes, divisor: int, 
     divisors = {n: divisor for n, v in typical.items() if v >= MULTIPLES * divisor}
     if not divisors:
         return None
-    parts = multiples.parts(program, divisors)
     point = {n: -(-v // divisors.get(n, 1)) * divisors.get(n, 1) for n, v in typical.items()}
-    try:
-        lowered = compiler.lower_program(multiples.divided(program, parts, point), target)
-    except PolytcError:
-        return None
-    return _plan(lowered, target, point, sample, parts)
+    return planning.of_multiple(program, target, point, multiples.parts(program, divisors), sample)
 
 
 def _saved(plan: Plan, others: Sequence[Plan]) -> list[float]:
@@ -262,14 +190,14 @@ def _saved(plan: Plan, others: Sequence[Plan]) -> list[float]:
 
 def _bundle(program: Program, target: Target, name: str, kept: Sequence[Plan], limits: tuple[QuasiAffine, ...]) -> Bundle:
     """The bundle of the first variant, with the others."""
-    common = set.intersection(*(set(map(_decision, p.lowered.decisions.entries)) for p in kept))
-    made = []
-    for plan in kept:
+    made, code = list[Bundle](), [planning.whole(p, program, target) for p in kept]
+    common = set.intersection(*(set(map(planning.decision, low.decisions.entries)) for low in code))
+    for plan, low in zip(kept, code, strict=True):
         wins = sum(t == min(p.seconds[k] for p in kept) for k, t in enumerate(plan.seconds))
         only = f", where {_multiples(plan.parts)}" if plan.parts else ""
         first = f"made for {listed(plan.typical)}{only}; the fastest at {wins} of {len(plan.seconds)} sizes that were looked at"
-        own = [str(e) for e in plan.lowered.decisions.entries if _decision(e) not in common and e.what != NONE]
-        one = bundle.of_lowered(_at(program, plan.typical), plan.lowered, target, name, limits, plan.parts)
+        own = [str(e) for e in low.decisions.entries if planning.decision(e) not in common and e.what != NONE]
+        one = bundle.of_lowered(planning.at(program, plan.typical), low, target, name, limits, plan.parts)
         made.append(replace(one, model=Model(plan.typical, plan.launches, (first, *own))))
     return replace(made[0], others=tuple(made[1:]))
 

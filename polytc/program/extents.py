@@ -25,7 +25,8 @@ class Product:
     __rmul__ = __mul__
 
     def __str__(self) -> str:
-        return " * ".join(f"({n})" if isinstance(n, Size) and " " in str(n) else str(n) for n in self.factors)
+        """As Python reads it: `N * (C//256)`, since `N * C//256` is another number."""
+        return " * ".join(f"({n})" if isinstance(n, Size) and set(str(n)) & set(" /%") else str(n) for n in self.factors)
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """The number for given sizes."""

@@ -8,6 +8,8 @@ taken by the representative by accident; one about what is fast says `representa
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, NoReturn, TypeAlias
@@ -290,17 +292,24 @@ def specialised(thing: Any, sizes: Mapping[str, int]) -> Any:
 
 def mapped(thing: Any, number: Callable[[Size], int]) -> Any:
     """A value made of tuples and dataclasses with other numbers for its Sizes."""
-    if isinstance(thing, Size):
+    kind: type = type(thing)
+    if kind is Size:
         return number(thing)
     if isinstance(thing, tuple):
-        made = tuple(mapped(x, number) for x in thing)
-        return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
-    if is_dataclass(thing) and not isinstance(thing, type):
-        old = [getattr(thing, f.name) for f in fields(thing)]
-        new = [mapped(x, number) for x in old]
-        changed = any(a is not b for a, b in zip(new, old, strict=True))
-        return type(thing)(**dict(zip((f.name for f in fields(thing)), new, strict=True))) if changed else thing
-    return thing
+        made = tuple([mapped(x, number) for x in thing])
+        return thing if all(map(operator.is_, made, thing)) else made
+    names_ = _fields(kind)
+    if not names_:
+        return thing
+    old = [getattr(thing, n) for n in names_]
+    new = [mapped(x, number) for x in old]
+    return thing if all(map(operator.is_, new, old)) else kind(**dict(zip(names_, new, strict=True)))
+
+
+@functools.cache
+def _fields(kind: type) -> tuple[str, ...]:
+    """The names of the fields of a dataclass; none of other types."""
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
 
 
 def data(n: int) -> Any:

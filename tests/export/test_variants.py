@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import json
 import math
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 import polytc
 from polytc.cli import options
 from polytc.errors import ArgumentError
-from polytc.export import bundle, cuda, opencl, variants
+from polytc.export import bundle, cuda, opencl, planning, variants
 from polytc.export.bundle import Bundle
 from polytc.machine import DEVICES
 from polytc.program.program import Program
@@ -83,7 +84,7 @@ def seconds(v: Bundle, point: Mapping[str, int]) -> float:
     low = v.units[0].lowered
     found = v.model.launches if v.model is not None else launch_times.of_source(low.source, low.rewritten, SM90, {})
     assert found is not None
-    return variants.seconds(low, found, point, SM90)
+    return planning.seconds(low, found, point, SM90)
 
 
 def test_those_that_are_asked_for_and_no_others() -> None:
@@ -104,13 +105,55 @@ def test_those_that_are_asked_for_and_no_others() -> None:
 
 def test_each_makes_up_for_what_the_others_lose() -> None:
     """A plan that is the best at one point by far is there, one that is never better is not."""
-    def plan(*seconds: float) -> variants.Plan:
-        return variants.Plan({}, None, (), seconds)  # type: ignore[arg-type]
+    def plan(*seconds: float) -> planning.Plan:
+        return planning.Plan({}, None, (), seconds)
     even, left, right, worse = plan(2, 2, 2), plan(1, 9, 9), plan(9, 1, 1), plan(2, 2, 3)
     assert variants._cover([worse, even, left, right], 4) == [right, left]
     assert variants._cover([worse, even, left, right], 1) == [even]
     assert len(variants._cover([even, plan(1.99, 2, 2)], 4)) == 1
     assert variants._cover([even, left, right], 2, [even])[0] is even
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_forks_plan_the_same(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    built, target = program(), OpenCLTarget(SM90)
+    points = [{"I": i, "K": k, "J": 64} for i in (1, 64, 4096) for k in (1, 64, 4096, 1 << 16)]
+
+    def planned(number: int) -> list[planning.Plan]:
+        monkeypatch.setenv("POLYTC_PROCESSES", str(number))
+        return planning.of_points(built, target, points, POINTS)
+    alone, shared = planned(1), planned(count)
+    assert len(alone) >= 5
+    assert [(p.typical, p.launches, p.seconds) for p in alone] == [(p.typical, p.launches, p.seconds) for p in shared]
+    assert all(p.lowered is not None and not p.lowered.source.text for p in alone)
+    for a, b in zip(alone, shared, strict=True):
+        texts = [planning.whole(p, built, target).source.text for p in (a, b)]
+        assert texts[0] == texts[1] != ""
+
+
+def test_what_was_decided_before_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, count = list[str](), launch_times.of_source
+    monkeypatch.setenv("POLYTC_PROCESSES", "1")
+
+    def watched(source: Any, *rest: Any) -> Any:
+        made.append(str(source.module))
+        return count(source, *rest)
+    monkeypatch.setattr(launch_times, "of_source", watched)
+    points = [{"I": n, "K": n, "J": n} for n in (2048, 2048, 2000, 64)]
+    assert len(planning.of_points(program(), OpenCLTarget(SM90), points, POINTS)) == len(set(made)) == len(made) == 2
+
+
+PREFIX = """def prefix(f32[n] v) -> (P) {
+    P[i] = v[i] where i in 0:1
+    for i in 1:n { P[i] = P[i-1] + v[i] }
+}"""
+
+
+@pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a", "mali"])
+def test_a_loop_without_iterations_at_a_typical_size(machine: str) -> None:
+    target, points = OpenCLTarget(DEVICES[machine]), [{"n": 1}, {"n": 1 << 20}]
+    made = variants.of_program(program(PREFIX, {"v": ("n",)}), target, typical=points)
+    assert made.sizes == ("n",)
 
 
 def test_points_of_the_command_line() -> None:
@@ -216,7 +259,7 @@ def multiples_of(divisor: int, point: Mapping[str, int], text: str = MATMUL, sha
                  ) -> Bundle:
     """A plan for all sizes, and one for multiples."""
     built, target = program(text, shapes), OpenCLTarget(SM90)
-    (plain,) = variants._plans(built, target, [point], [point])
+    (plain,) = planning.of_points(built, target, [point], [point])
     whole = variants.of_multiple(built, target, point, divisor, [point])
     assert whole is not None
     return variants._bundle(built, target, "host", [plain, whole], bundle.limits(built))
@@ -306,6 +349,14 @@ def of_matmul() -> Bundle:
     return KEPT[0]
 
 
+def test_compilers_have_nothing_to_say(matmul: Matmul) -> None:
+    warnings = ["-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wtype-limits", "-Wstrict-prototypes", "-Wdouble-promotion"]
+    flags = exported.opencl(exported.CC or "cc")
+    folders = [f for f in flags if f.startswith("-I")]
+    subprocess.run([exported.CC or "cc", *exported.STRICT, *warnings, "-c", "host.c", *folders, "-o", "x.o"], cwd=matmul.folder,
+                   check=True)
+
+
 def test_on_both_sides_of_each_threshold_the_chosen_one_runs(matmul: Matmul) -> None:
     edges = [x for x in thresholds(lambda sizes: matmul.code.host_variant(None, *sizes)) if math.prod(x) <= 1 << 24]
     assert len(edges) >= 4
@@ -368,6 +419,26 @@ def test_the_python_host_runs_variants(matmul: Matmul) -> None:
             np.testing.assert_array_equal(matmul.python.clone()(a, b), expected)
     with pytest.raises(ValueError, match="0 to 3"):
         matmul.python.force(4)
+    assert matmul.python.estimate(4, I=5, K=5, J=5) == matmul.python.estimate(-1, I=5, K=5, J=5) == math.inf
+
+
+def test_sizes_of_the_python_host_stay_set(matmul: Matmul) -> None:
+    """Also for variants without buffers between kernels, which two of these are."""
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+    queue, (a, b, expected) = cl.CommandQueue(matmul.context), product((37, 19, 5))
+    given = [cl_array.to_device(queue, x) for x in (a, b)]
+    for number in range(len(POINTS)):
+        host = matmul.python.clone()
+        host.force(number)
+        host.resize(I=37, K=19, J=5)
+        for _ in range(2):
+            c = cl_array.zeros(queue, expected.shape, np.float32)
+            host.enqueue(queue, *given, c)
+            np.testing.assert_array_equal(c.get(), expected)
+        host.force(None)
+        with pytest.raises(ValueError, match="the sizes"):
+            host.enqueue(queue, *given, c)
 
 
 def test_the_folder_tells_the_rule(matmul: Matmul) -> None:

@@ -156,7 +156,7 @@ class _Mapping:
         """A band that carries dependences in all its loops: run by the host, or inside of a launch of one group."""
         trips = float(prod(tile_sizes.extent(self.scene, loop) for loop in band.loops))
         inner = {s: (*fixed[s], *(loop.row(s) for loop in band.loops)) for s in bands.statements(band)}
-        child = self.of(band.child, inner, around * trips, f"{name}.in")
+        child = self.of(band.child, inner, around * max(1.0, trips), f"{name}.in")    # none at a typical size of 1: `1:n`
         members = kernel_loops.members(self.scene, band.loops)
         if not child.parallel:
             points_ = sum(self.scene.statements[s].points for s in bands.statements(band))

@@ -41,14 +41,15 @@ def check_group(writer: GroupWriter, machine: Machine) -> None:
 
 
 def written(kernels: Sequence[loops.Kernel], machine: Machine, entry: Callable[[int, loops.Kernel], str],
-            writer: Callable[[loops.Kernel, str], W]) -> list[W]:
+            writer: Callable[[loops.Kernel, str], W], texts: bool = True) -> list[W]:
     """The texts of kernels as they are launched. entry: the name of a kernel, from its number (from 1) and itself; writer: of a
-    kernel and its name. Raises TargetError E505 for groups larger than the machine's."""
+    kernel and its name; texts: are they written? Raises TargetError E505 for groups larger than the machine's."""
     made = []
     for n, k in enumerate(kernels, 1):
         each = writer(k, entry(n, k))
         check_group(each, machine)
-        each.write()
+        if texts:
+            each.write()
         made.append(each)
     return made
 

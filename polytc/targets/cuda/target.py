@@ -15,12 +15,13 @@ from polytc.targets.cuda.executable import CudaExecutable, Open
 @dataclass(frozen=True)
 class CudaTarget:
     """machine: what strategies read. compute: the compute capability of the device that code is built for, 90 of 9.0; 0: that
-    of the one that is there when it is loaded."""
+    of the one that is there when it is loaded. texts: are they written? Else sources tell kernels and launches alone."""
 
     machine: Machine = DEVICES["nvidia-sm90"]
     compute: int = 0
     name: str = "cuda"
     takes_sizes: bool = True
+    texts: bool = True
 
     def __post_init__(self) -> None:
         """CUDA C has no masked vector accesses."""
@@ -45,7 +46,7 @@ class CudaTarget:
 
     def emit(self, module: loops.Module) -> Source:
         """CUDA C, without any device."""
-        return emit.emit(module, self.machine)
+        return emit.emit(module, self.machine) if self.texts else emit.launched(module, self.machine)
 
     def assembly(self, source: Source) -> str:
         """PTX for the machine, of which `architecture` knows it. Raises TargetError E524 without NVRTC."""

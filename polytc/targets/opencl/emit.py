@@ -40,19 +40,25 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
     return Source("opencl", "\n".join(parts), tuple(w.launch for w in writers), launched, found)
 
 
+def launched(module: loops.Module, machine: Machine) -> Source:
+    """The source without its text, for those who look at kernels and launches alone; the text takes a third of the time."""
+    made, writers = written(module, machine, Preamble(OPENCL), lambda n, k: k.name, texts=False)
+    return Source("opencl", "", tuple(w.launch for w in writers), made)
+
+
 def before(preamble: Preamble, doubles: bool) -> list[str]:
     """What stands before kernels, which may compute with f64."""
     return [*([DOUBLES] if doubles else []), *([str(preamble)] if str(preamble) else [])]
 
 
 def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: Callable[[int, loops.Kernel], str],
-            notes: Mapping[str, str] | None = None) -> tuple[loops.Module, list[KernelWriter]]:
+            notes: Mapping[str, str] | None = None, texts: bool = True) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
-    notes: see KernelWriter. What they need is added to the preamble."""
+    notes: see KernelWriter; texts: see launched.written. What they need is added to the preamble."""
     kernels = prepared(module, machine, types.LANES)
     kernels = tuple(workarounds.work_around(k, machine.faults) for k in kernels) if machine.faults else kernels
     return replace(module, kernels=kernels), launches.written(
-        kernels, machine, entry, lambda k, name: KernelWriter(k, name, preamble, machine, module.sizes, notes))
+        kernels, machine, entry, lambda k, name: KernelWriter(k, name, preamble, machine, module.sizes, notes), texts)
 
 
 def build_options(module: loops.Module, faults: frozenset[str] = frozenset()) -> str:

@@ -79,7 +79,7 @@ def of_source(source: Source, program: pr.Program, machine: Machine, typical: Ma
     """The launches of a source, in order. program: whose tensors are its arrays; typical: the sizes that it is made for. None
     where something cannot be counted."""
     small = {n: size for n, size in typical.items() if size <= SMALL}
-    scene = _Scene(source, program, machine)
+    scene = _Scene(source, tuple(map(representative, source.module.kernels)), program, machine)
     far, near = scene.times({}), scene.times(small) if small else None
     if far is None or near is None:
         return far
@@ -97,9 +97,10 @@ def seconds(launches: tuple[LaunchTime, ...], sizes: Mapping[str, int], machine:
 
 @dataclass(frozen=True)
 class _Scene:
-    """What launches are counted in: those of `source`."""
+    """What launches are counted in: those of `source`. kernels: its kernels, with numbers for what are sizes."""
 
     source: Source
+    kernels: tuple[loops.Kernel, ...]
     program: pr.Program
     machine: Machine
 
@@ -110,8 +111,8 @@ class _Scene:
         spelled = {isl.name(n): values[n] for n in names}
         titles = {isl.name(n): Size.named(n, 1) for n in names}
         found = []
-        for launch, kernel in zip(self.source.launches, self.source.module.kernels, strict=True):
-            traffic = warp_traffic.count(representative(kernel), launch.local_size, self.machine, spelled, open_=True)
+        for launch, kernel, counted in zip(self.source.launches, self.source.module.kernels, self.kernels, strict=True):
+            traffic = warp_traffic.count(counted, launch.local_size, self.machine, spelled, open_=True)
             if traffic is None:
                 return None
             found.append(self.launch(launch, kernel, with_tests(traffic, self.machine), values, titles))

@@ -16,12 +16,13 @@ from polytc.targets.opencl.executable import Open, OpenCLExecutable
 @dataclass(frozen=True)
 class OpenCLTarget:
     """machine: what strategies read. By default a generic GPU, so that the text is the same everywhere. device: what
-    devices.choose is asked for."""
+    devices.choose is asked for. texts: are they written? Else sources tell kernels and launches alone."""
 
     machine: Machine = GENERIC_GPU
     name: str = "opencl"
     takes_sizes: bool = True
     device: str = ""
+    texts: bool = True
 
     def __post_init__(self) -> None:
         """OpenCL C has no masked vector accesses and no matrix unit, whatever the device."""
@@ -55,7 +56,7 @@ class OpenCLTarget:
 
     def emit(self, module: loops.Module) -> Source:
         """OpenCL C, without any device."""
-        return emit.emit(module, self.machine)
+        return emit.emit(module, self.machine) if self.texts else emit.launched(module, self.machine)
 
     def build(self, source: Source) -> Binary:
         """The text itself: what the driver's compiler makes of it depends on the device, see driver/programs.py."""

@@ -17,7 +17,7 @@ static double estimate(int variant, const int64_t *sizes)
     double total = 0.0;
     int64_t groups;
     switch (variant) {
-    case 0: /* made for I=2048, K=2048, J=2048; the fastest at 26 of 131 sizes that were looked at */
+    case 0: /* made for I=2048, K=2048, J=2048; the fastest at 28 of 131 sizes that were looked at */
         groups = saturated(saturated(saturated((floordiv(sizes[2] + 127, 128)), 16), (floordiv(sizes[0] + 127, 128))), 16) / 256; /* host_v0_1 */
         if (groups > 2147483647) return -1.0;
         total += launch_seconds(groups, 8,
@@ -27,14 +27,14 @@ static double estimate(int variant, const int64_t *sizes)
                 1.0*count((floordiv(sizes[1] + 15, 16))),
                 real(saturated(saturated(4, (sizes[0])), (sizes[1]))) + real(saturated(saturated(4, (sizes[1])), (sizes[2]))) + real(saturated(saturated(4, (sizes[0])), (sizes[2]))));
         break;
-    case 1: /* made for I=64, K=64, J=64; the fastest at 76 of 131 sizes that were looked at */
+    case 1: /* made for I=64, K=64, J=64; the fastest at 74 of 131 sizes that were looked at */
         groups = saturated(saturated(saturated((floordiv(sizes[2] + 31, 32)), 8), (floordiv(sizes[0] + 15, 16))), 16) / 128; /* host_v1_1 */
         if (groups > 2147483647) return -1.0;
         total += launch_seconds(groups, 16,
-                13568.0*count((floordiv(sizes[1] + 15, 16))) + 2432.0,
+                13952.0*count((floordiv(sizes[1] + 15, 16))) + 7808.0,
                 152.0*count((floordiv(sizes[1] + 15, 16))),
-                192.0*count((sizes[1])) + 8192.0,
-                1.0*count((floordiv(sizes[1] + 15, 16))),
+                192.0*count((sizes[1])) + 11264.0,
+                1.0*count((floordiv(sizes[1] + 15, 16))) + 1.0,
                 real(saturated(saturated(4, (sizes[0])), (sizes[1]))) + real(saturated(saturated(4, (sizes[1])), (sizes[2]))) + real(saturated(saturated(4, (sizes[0])), (sizes[2]))));
         break;
     case 2: /* made for I=64, K=16384, J=64; the fastest at 13 of 131 sizes that were looked at */
@@ -42,10 +42,10 @@ static double estimate(int variant, const int64_t *sizes)
         groups = saturated(saturated(saturated(saturated((floordiv(sizes[2] + 63, 64)), 16), (floordiv(sizes[0] + 63, 64))), 16), 128) / 256; /* host_v2_1 */
         if (groups > 2147483647) return -1.0;
         total += launch_seconds(groups, 8,
-                79872.0*count((floordiv(sizes[1] + 2047, 2048))) + 19456.0,
+                80640.0*count((floordiv(sizes[1] + 2047, 2048))) + 33792.0,
                 448.0*count((floordiv(sizes[1] + 2047, 2048))),
-                4.0*count((sizes[1])) + 65536.0,
-                1.0*count((floordiv(sizes[1] + 2047, 2048))),
+                4.0*count((sizes[1])) + 73728.0,
+                1.0*count((floordiv(sizes[1] + 2047, 2048))) + 1.0,
                 real(saturated(saturated(4, (sizes[0])), (sizes[1]))) + real(saturated(saturated(4, (sizes[1])), (sizes[2]))) + real(saturated(saturated(512, (sizes[0])), (sizes[2]))));
         groups = saturated(saturated(saturated((floordiv(sizes[2] + 31, 32)), (sizes[0])), 32), 8) / 256; /* host_v2_2 */
         if (groups > 2147483647) return -1.0;
@@ -96,8 +96,9 @@ static double estimate(int variant, const int64_t *sizes)
     return total;
 }
 
-/* See host_variant. places: of the arrays, some of which may not begin where the accesses of a variant can; 0: they do. */
-static int choose(const host *self, const int64_t *sizes, size_t places)
+/* See host_variant. addresses: bits of those of the arrays, some of which may not begin where the accesses of a variant can;
+ * 0: they do. */
+static int choose(const host *self, const int64_t *sizes, size_t addresses)
 {
     static const size_t alignments[] = {1, 1, 1, 1};
     double least = 0.0;
@@ -110,7 +111,7 @@ static int choose(const host *self, const int64_t *sizes, size_t places)
         || saturated((sizes[0]), (sizes[2])) > 1073741824) return -1;
     for (k = 0; k < host_VARIANTS; k++) {
         double seconds;
-        if ((self && self->forced >= 0 && self->forced != k) || places % alignments[k]) continue;
+        if ((self && self->forced >= 0 && self->forced != k) || addresses % alignments[k]) continue;
         seconds = estimate(k, sizes);
         if (seconds >= 0.0 && (found < 0 || seconds < least)) {
             found = k;
