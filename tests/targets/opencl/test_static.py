@@ -33,8 +33,8 @@ WIDE = {"elementwise": (1, 1), "odd elementwise": (0, 0)}
 HOT = {"large matmul": (1024, 64)}
 """16 unrolled steps of 8 x 8 elements an item, which 4 loads of 16 bytes of local memory feed: what is known to be good."""
 REGISTERS = {"strided convolution": 168}
-"""Of an item on an AMD GPU at most; else 128, so that half of the items that there could be are in flight. (A compiler keeps the
-addresses of 7 x 7 elements of a tile.)"""
+"""Of an item on an AMD GPU at most; else 128, so that half of the items that there could be are in flight. (A compiler keeps
+the addresses of 7 x 7 elements of a tile.)"""
 
 pytestmark = pytest.mark.skipif(static.clang() is None, reason="clang is not here")
 
