@@ -166,8 +166,8 @@ class Told:
         a = self.asked.ahead
         what = f"{a.tensor} of {self.asked.origin}, {a.distance} of {a.loop} ahead"
         return f"{what}: in {self.places} innermost loop{'s' * (self.places > 1)}" if self.places else (
-            f"{what}: nowhere, as no innermost loop reads it without a condition at places that {a.loop} moves: that may have one "
-            "iteration, be collapsed with others, or be cut in other pieces")
+            f"{what}: nowhere, as no innermost loop reads it without a condition at places that {a.loop} moves: that may have "
+            "one iteration, be collapsed with others, or be cut in other pieces")
 
 
 def told(module: loops.Module) -> tuple[Told, ...]:

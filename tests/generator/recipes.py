@@ -174,8 +174,8 @@ def prefetched(s: Recipe, a: str, c: Choices) -> Recipe:
     read = [r.tensor for r in pr.reads(s.program.statement(a))]
     if not read or not names(s, a):
         return s
-    registers = c.likely(60)
-    return s.prefetch(a, c.of(read), c.of(names(s, a)), 1 if registers else c.between(1, 9), "registers" if registers else "cache")
+    distance, into = (1, "registers") if c.likely(60) else (c.between(1, 9), "cache")
+    return s.prefetch(a, c.of(read), c.of(names(s, a)), distance, into)
 
 
 def step(s: Recipe, c: Choices, gpu: bool = False) -> Recipe:

@@ -203,8 +203,8 @@ class ProgramSteps(WindowSteps):
         program = wanted.apply(self.program)
         before = next((a for a in self.program.statement(statement).ahead if (a.tensor, a.into) == (tensor, into)), None)
         if before is not None:
-            raise errors.fail("E708", f"{tensor} of {statement} is prefetched already, {before.distance} of {before.loop} ahead "
-                              f"into {into}", notes=["leave one of the two out"])
+            raise errors.fail("E708", f"{tensor} of {statement} is prefetched already, {before.distance} of {before.loop} "
+                              f"ahead into {into}", notes=["leave one of the two out"])
         loop = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, at)]
         if not prefetching.moves(self.program.statement(statement), tensor, tuple(pr.index_names(loop.value(statement)))):
             raise errors.fail("E708", f"all iterations of {at} read the same of {tensor}", notes=["name a loop that moves it"])
