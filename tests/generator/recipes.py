@@ -13,8 +13,10 @@ import islpy
 from polytc import errors
 from polytc.poly import isl
 from polytc.program import program as pr
+from polytc.program.fetching import REGISTERS
 from polytc.program.program import Program
 from polytc.schedule.user import loopnest, recipe
+from polytc.schedule.user.directives import offset
 from polytc.schedule.user.recipe import Recipe
 from polytc.schedule.user.steps import Steps
 from tests.generator import instances
@@ -67,12 +69,17 @@ def tried(s: Recipe, change: Callable[[Recipe], Recipe]) -> Recipe:
 
 @contextlib.contextmanager
 def attempts() -> Iterator[list[tuple[Program, loopnest.Body]]]:
-    """The programs and loops of the steps that are tried, the refused ones among them."""
+    """The programs and loops of the steps that are tried, the refused ones among them; also those in which a statement runs as
+    early as what is prefetched for it into registers is loaded."""
     found = list[tuple[Program, loopnest.Body]]()
     step_ = Steps.step
 
     def noted(self: Steps, what: str, body: loopnest.Body) -> Steps:
         found.append((self.program, body))
+        for s in self.program.statements:
+            for a in s.ahead:
+                if a.into == REGISTERS and any(x.name(s.name) == a.loop for x in loopnest.loops(body, s.name)):
+                    found.append((self.program, offset.shift(body, s.name, a.loop, -a.distance)))
         return step_(self, what, body)
     with mock.patch.object(Steps, "step", noted):
         yield found
