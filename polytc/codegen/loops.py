@@ -234,14 +234,29 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Sharing:
+    """An array before others came into its storage. stores, loads: the statements (Store.origin) that do so."""
+
+    name: str
+    stores: frozenset[str]
+    loads: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An array that stands for several (passes.local_memory.shared_storage), in the order of their lives."""
+
+    name: str
+    members: tuple[Sharing, ...]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
     fast: see program.program. intrinsics: of statements (Store.origin), whose 'matrix' loops are a call of one. host: loops
     that the host runs around it (passes.host_loops), outermost first, without bodies. resident: groups of a compute unit that
     registers should leave room for, where somebody asked for more of them (passes.local_memory.register_prefetch). ahead:
-    what a schedule asks to be fetched before it is used. shares: arrays in local memory that stand for several
-    (passes.local_memory.shared_storage): the name, and of each of these its name, the statements that store to it, and those
-    that load from it."""
+    what a schedule asks to be fetched before it is used. shares: arrays in local memory that stand for several."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -253,7 +268,7 @@ class Kernel:
     intrinsics: tuple[tuple[str, IntrinsicCall], ...] = ()
     resident: int = 0
     ahead: tuple[Asked, ...] = ()
-    shares: tuple[tuple[str, tuple[tuple[str, frozenset[str], frozenset[str]], ...]], ...] = ()
+    shares: tuple[Shared, ...] = ()
 
     def __str__(self) -> str:
         return format_kernel(self)

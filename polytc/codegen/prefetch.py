@@ -141,17 +141,44 @@ def asked(loop: loops.For, around: tuple[loops.For, ...], wanted: Iterable[loops
     for s, copies in unrolling.statements(loop.body) if known and unrolling.is_innermost(loop) else ():
         for load, conditional in (x for e in traverse.expressions(s) for x in traverse.loads(e)):
             a = known.get((s.origin, load.buffer.name)) if isinstance(s, loops.Store) else None
-            steps = [x.step for x in around if a is not None and x.var == a.var]
-            for form in _places(addresses.flatten(load.buffer, load.indices), copies) if steps and not conditional else ():
-                if form is None or a is None:
-                    continue
-                size = load.buffer.dtype.bytes
-                start = addresses.Address(form.constant + min(form.lanes, default=0), form.terms)
-                lines = -(-(max(form.lanes, default=0) - min(form.lanes, default=0) + 1) * size // LINE)
-                far = form.coefficient(a.var) * steps[-1] * a.ahead.distance
-                found.setdefault((load.buffer, form.terms, start.constant * size // LINE),
-                                 Prefetch(loop, load.buffer, start, far, addresses.Address(), 1, lines))
+            if a is None or conditional:
+                continue
+            step = next((x.step for x in reversed(around) if x.var == a.var), 0)
+            for form in _places(addresses.flatten(load.buffer, load.indices), copies):
+                far = 0 if form is None else form.coefficient(a.var) * step * a.ahead.distance
+                if form is not None and far:
+                    size = load.buffer.dtype.bytes
+                    start = addresses.Address(form.constant + min(form.lanes, default=0), form.terms)
+                    lines = -(-(max(form.lanes, default=0) - min(form.lanes, default=0) + 1) * size // LINE)
+                    found.setdefault((load.buffer, form.terms, start.constant * size // LINE),
+                                     Prefetch(loop, load.buffer, start, far, addresses.Address(), 1, lines))
     return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Told:
+    """What becomes of lines that a schedule asks for. places: in how many innermost loops some are fetched."""
+
+    asked: loops.Asked
+    places: int
+
+    def __str__(self) -> str:
+        a = self.asked.ahead
+        what = f"{a.tensor} of {self.asked.origin}, {a.distance} of {a.loop} ahead"
+        return f"{what}: in {self.places} innermost loop{'s' * (self.places > 1)}" if self.places else (
+            f"{what}: nowhere, as no innermost loop reads it without a condition at places that {a.loop} moves: that may have "
+            "one iteration, be collapsed with others, or be cut in other pieces")
+
+
+def told(module: loops.Module) -> tuple[Told, ...]:
+    """What becomes of all lines that a schedule asks for, in what is written for CPUs."""
+    wanted = dict.fromkeys(a for k in module.kernels for a in k.ahead if a.ahead.into == CACHE)
+
+    def places(s: loops.Stmt, around: tuple[loops.For, ...], a: loops.Asked) -> int:
+        around = (*around, s) if isinstance(s, loops.For) else around
+        own = isinstance(s, loops.For) and s.kind != "unroll" and bool(asked(s, around, (a,)))
+        return own + sum(places(x, around, a) for x in traverse.children(s))
+    return tuple(Told(a, sum(places(k.body, (), a) for k in module.kernels)) for a in wanted)
 
 
 def _goes_on(form: addresses.Address, width: int, nest: tuple[loops.For, ...], distance: int) -> bool:

@@ -50,15 +50,15 @@ def verify_kernel(k: loops.Kernel, sizes: tuple[str, ...] = ()) -> loops.Kernel:
     assert len(buffers) == len(k.args), f"kernel {k.name}: an argument twice"
     assert set(k.writes) <= set(buffers), f"kernel {k.name}: writes {k.writes}, which are not all arguments"
     _statement(k.body, _Scope(frozenset(sizes), buffers, frozenset(k.writes)))
-    for name, members in k.shares:
-        _shared(k, name, members)
+    for shared in k.shares:
+        _shared(k, shared)
     return k
 
 
-def _shared(k: loops.Kernel, name: str, members: tuple[tuple[str, frozenset[str], frozenset[str]], ...]) -> None:
+def _shared(k: loops.Kernel, shared: loops.Shared) -> None:
     """Arrays that share storage are used one after another: in the order in which stores are met, what touches the one comes
     before all that touches the next, and items meet in between, once barriers are there. Loops count as one place."""
-    places: list[tuple[int, str]] = []
+    name, places = shared.name, list[tuple[int, str]]()
     barriers, place = list[int](), 0
 
     def visit(s: loops.Stmt, inside: bool) -> None:
@@ -69,14 +69,14 @@ def _shared(k: loops.Kernel, name: str, members: tuple[tuple[str, frozenset[str]
                 barriers.append(place)
             case loops.Store():
                 loaded = any(e.buffer.name == name for top in traverse.expressions(s) for e, _ in traverse.loads(top))
-                places.extend((place, old) for old, stores, loads in members
-                              if s.buffer.name == name and s.origin in stores or loaded and s.origin in loads)
+                places.extend((place, old.name) for old in shared.members
+                              if s.buffer.name == name and s.origin in old.stores or loaded and s.origin in old.loads)
             case _:
                 repeated = inside or isinstance(s, loops.For) and s.kind != "block"
                 for x in traverse.children(s):
                     visit(x, repeated)
     visit(k.body, inside=False)
-    ends = [([n for n, x in places if x == old] or [-1], old) for old, _, _ in members]
+    ends = [([n for n, x in places if x == old.name] or [-1], old.name) for old in shared.members]
     for (before, one), (after, other) in itertools.pairwise(ends):
         assert max(before) < min(after) or min(after) < 0, f"kernel {k.name}: {one} and {other} are alive in {name} at once"
         met = any(max(before) < n <= min(after) for n in barriers)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from polytc.codegen import prefetch
 from polytc.codegen.passes.analyses.local_memory_room import TooLarge, too_large
 from polytc.codegen.passes.local_memory import double_buffers
 from polytc.codegen.passes.local_memory.register_prefetch import Choice
+from polytc.codegen.prefetch import Told
 from polytc.compiler import Lowered
 from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs
@@ -40,6 +42,10 @@ class Vectors:
     why: tuple[str, ...] = ()
 
 
+FETCHING = ("cpu", "opencl")
+"""Targets that write instructions which ask for lines, where their machine is a CPU."""
+
+
 @dataclass(frozen=True)
 class Report:
     """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; grids: the
@@ -47,7 +53,8 @@ class Report:
     statement; bound: the roofline, if it was measured, or a GPU's by its data sheet; starving: the launches that leave most of
     a GPU idle; kernels: a table of what its kernels use and take there; sizes: typical values of open sizes, at which all is
     counted; too_large: temporaries that local memory has no room for; folds: those of which few elements are alive at once;
-    fetched: what of copies to local memory is loaded ahead, and what not."""
+    fetched: what of copies to local memory is loaded ahead, and what not; lines: of caches that a schedule asks for, and where
+    on CPUs they are."""
 
     lowered: Lowered
     written: Costs
@@ -63,6 +70,7 @@ class Report:
     too_large: tuple[TooLarge, ...] = ()
     folds: tuple[Fold | Unfolded, ...] = ()
     fetched: tuple[Choice, ...] = ()
+    lines: tuple[Told, ...] = ()
 
     @property
     def machine(self) -> Machine:
@@ -90,7 +98,8 @@ def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
     kernels = (kernel_table.HEAD, *kernel_table.of_machine(lowered.source, machine, lowered.rewritten.tensors)) if gpu else ()
     return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound,
                   lowered.starving, kernels, tuple(sizes.items()), too_large(lowered.loops, machine) if gpu else (),
-                  storage_folding.told(lowered.scop, lowered.schedule.tree), _fetched(lowered) if gpu else ())
+                  storage_folding.told(lowered.scop, lowered.schedule.tree), _fetched(lowered) if gpu else (),
+                  prefetch.told(lowered.loops) if lowered.target.name in FETCHING and machine.kind == "cpu" else ())
 
 
 def _fetched(lowered: Lowered) -> tuple[Choice, ...]:

@@ -20,6 +20,7 @@ def to_text(r: Report) -> str:
              ("Kernels, counted and by a model", "\n".join(r.kernels)),
              ("Temporaries that local memory has no room for", "\n".join(map(str, r.too_large))),
              ("Copies to local memory ahead of their use", "\n".join(map(str, r.fetched))),
+             ("Lines of caches ahead of their use", "\n".join(map(str, r.lines))),
              ("Temporaries in rings", "\n".join(map(str, r.folds))),
              ("Launches that starve", "\n".join(map(str, r.starving))),
              ("Vectors", "\n".join(_vectors(r))), ("Statements that depend on each other", "\n".join(_apart(r))))

@@ -8,17 +8,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
+import islpy
+
 from polytc import errors
 from polytc.poly import isl
 from polytc.program import program as pr
+from polytc.program.fetching import REGISTERS
 from polytc.program.program import Program
 from polytc.schedule.user import loopnest, recipe
+from polytc.schedule.user.directives import offset
 from polytc.schedule.user.recipe import Recipe
 from polytc.schedule.user.steps import Steps
 from tests.generator import instances
 from tests.generator.choices import Choices
 
-CHANGES = ["accumulate", "accumulate", "rfactor", "compute_at", "store_at", "inline", "peel"]
+CHANGES = ["accumulate", "accumulate", "rfactor", "compute_at", "store_at", "store_at", "inline", "peel", "prefetch"]
 """Steps that change the program."""
 STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "sequential",
          "cache", "collapse", "reverse", *CHANGES]
@@ -42,6 +46,8 @@ def transformed(program: Program, c: Choices, gpu: bool = False) -> Recipe:
             break
         s = tried(s, lambda s: step(s, c, gpu))
     if c.likely(30):
+        s = tried(s, lambda s: prefetched(s, c.of(loopnest.statements(s.body)), c))
+    if c.likely(30):
         again(program, s)
     with contextlib.suppress(instances.Unknown):
         wrong = next(instances.conflicts(s.program, s.body), None)
@@ -63,12 +69,17 @@ def tried(s: Recipe, change: Callable[[Recipe], Recipe]) -> Recipe:
 
 @contextlib.contextmanager
 def attempts() -> Iterator[list[tuple[Program, loopnest.Body]]]:
-    """The programs and loops of the steps that are tried, the refused ones among them."""
+    """The programs and loops of the steps that are tried, the refused ones among them; also those in which a statement runs as
+    early as what is prefetched for it into registers is loaded."""
     found = list[tuple[Program, loopnest.Body]]()
     step_ = Steps.step
 
     def noted(self: Steps, what: str, body: loopnest.Body) -> Steps:
         found.append((self.program, body))
+        for s in self.program.statements:
+            for a in s.ahead:
+                if a.into == REGISTERS and any(x.name(s.name) == a.loop for x in loopnest.loops(body, s.name)):
+                    found.append((self.program, offset.shift(body, s.name, a.loop, -a.distance)))
         return step_(self, what, body)
     with mock.patch.object(Steps, "step", noted):
         yield found
@@ -82,7 +93,14 @@ def again(program: Program, s: Recipe) -> None:
         if refusal.code not in ("E706", "E708"):
             raise AssertionError(f"what was saved is not read: {refusal}") from refusal
         return
-    assert found.yaml() == s.yaml(), f"what was saved is read as another schedule:\n{s.yaml()}\n{found.yaml()}"
+    loops_of = [[(x.title, x.kind, x.rows[0].statement) for x in loopnest.walk(y.body)] for y in (found, s)]
+    same = loops_of[0] == loops_of[1] and found.program == s.program and times(found).is_equal(times(s))
+    assert same, f"what was saved is read as another schedule:\n{s.yaml()}\n{found.yaml()}"
+
+
+def times(s: Recipe) -> islpy.UnionMap:
+    """When each instance runs. isl prints one map in several ways."""
+    return islpy.UnionMap.read_from_str(islpy.DEFAULT_CONTEXT, str(s.schedule.tree.get_map()))
 
 
 def check(refusal: errors.CompileError) -> None:
@@ -158,6 +176,15 @@ def staged(s: Recipe, a: str, tensor: str, c: Choices) -> Recipe:
     return made
 
 
+def prefetched(s: Recipe, a: str, c: Choices) -> Recipe:
+    """What a statement reads is asked for iterations of some loop before: a copy's into registers, most often."""
+    read = [r.tensor for r in pr.reads(s.program.statement(a))]
+    if not read or not names(s, a):
+        return s
+    distance, into = (1, "registers") if c.likely(60) else (c.between(1, 9), "cache")
+    return s.prefetch(a, c.of(read), c.of(names(s, a)), distance, into)
+
+
 def step(s: Recipe, c: Choices, gpu: bool = False) -> Recipe:
     """One transformation with random operands. Raises what it raises."""
     known = loopnest.statements(s.body)
@@ -225,5 +252,7 @@ def change(s: Recipe, what: str, a: str, loop: str, c: Choices) -> Recipe:
             return s.store_at(c.of(reads), a, c.of([None, *names(s, a)]), loop) if reads else s
         case "inline":
             return s.inline(a)
+        case "prefetch":
+            return prefetched(s, a, c)
         case _:
             return s.peel(a, loop, c.between(1, 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -200,14 +201,27 @@ class ProgramSteps(WindowSteps):
                               notes=["prefetch into the cache, or one iteration ahead"])
         wanted = Prefetch(statement, Ahead(tensor, at, distance, into))
         program = wanted.apply(self.program)
+        before = next((a for a in self.program.statement(statement).ahead if (a.tensor, a.into) == (tensor, into)), None)
+        if before is not None:
+            raise errors.fail("E708", f"{tensor} of {statement} is prefetched already, {before.distance} of {before.loop} "
+                              f"ahead into {into}", notes=["leave one of the two out"])
         loop = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, at)]
         if not prefetching.moves(self.program.statement(statement), tensor, tuple(pr.index_names(loop.value(statement)))):
             raise errors.fail("E708", f"all iterations of {at} read the same of {tensor}", notes=["name a loop that moves it"])
         return self.changed([wanted], program, f"prefetch {tensor} of {statement} at {at} into {into}", self.body)
 
+    def changed(self, changes: Sequence[Change], program: pr.Program, what: str, body: Body) -> Self:
+        """As WindowSteps.changed. Raises E708 where a statement is gone for which something is prefetched."""
+        left = {s.name for s in program.statements}
+        for s in self.program.statements:
+            if s.ahead and s.name not in left:
+                raise errors.fail("E708", f"{what}: {s.ahead[0].tensor} is prefetched for {s.name}, which is then gone",
+                                  notes=["prefetch last"])
+        return super().changed(changes, program, what, body)
+
     def step(self, what: str, body: Body) -> Self:
-        """As Steps.step. Raises E708 where a loop is no more what something is prefetched in, IllegalTransform for what is then
-        loaded before it is written."""
+        """As Steps.step. Raises E708 where a statement no longer reads what is prefetched for it, or a loop is no more what
+        something is prefetched in, IllegalTransform for what is then loaded before it is written."""
         made = super().step(what, body)
         for s in made.program.statements:
             for a in s.ahead:
@@ -216,8 +230,10 @@ class ProgramSteps(WindowSteps):
 
     def _fetched(self, s: pr.Statement, a: Ahead, what: str) -> None:
         """Raises E708 and IllegalTransform for what cannot be fetched ahead in these loops."""
-        around = loopnest.loops(self.body, s.name)
-        loop = next((x for x in around if x.name(s.name) == a.loop), None)
+        if all(r.tensor != a.tensor for r in pr.reads(s)):
+            raise errors.fail("E708", f"{what}: {a.tensor} is prefetched for {s.name}, which then does not read it",
+                              notes=["prefetch last, for the statement that reads it"])
+        loop = next((x for x in loopnest.loops(self.body, s.name) if x.name(s.name) == a.loop), None)
         if loop is None or loop.kind != "sequential":
             why = f"{s.name} has no loop {a.loop}" if loop is None else f"{a.loop} of {s.name} is a {loop.kind} loop"
             raise errors.fail("E708", f"{what}: {a.tensor} is prefetched in {a.loop}, but {why}",

@@ -93,7 +93,7 @@ class WindowSteps(Steps):
         inside of it in each of whose iterations the elements are made that are read there first; those that its first
         iteration reads are made before it, by `S2_T_head`. Storage is folded to as many elements as are alive at once, where
         the finished schedule allows that. Raises E708 as compute_at does, and where `compute` does not walk forwards through
-        one dimension of what is read, IllegalTransform where its iterations may run at once.
+        one dimension of what is read, E412 for open sizes, IllegalTransform where its iterations may run at once.
         """
         statement, producer = self.called(statement), self.called(producer)
         outer = 0 if at is None else loopnest.depth(self.body, statement, at) + 1

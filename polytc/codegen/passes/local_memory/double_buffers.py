@@ -85,7 +85,8 @@ def planned(kernel: loops.Kernel, machine: Machine) -> tuple[loops.Kernel, tuple
     for origin, _ in sorted(left):
         raise errors.fail("E528", f"what {origin} copies cannot be loaded into registers one iteration ahead", notes=[
             "it must come first in its loop, from 0 on, in loops of fixed numbers of iterations, into local memory that "
-            "nothing else in the loop writes"], kind=errors.TargetError)
+            "nothing else in the loop writes", "bind the loops of the copy to items where the last tile has fewer elements"],
+            kind=errors.TargetError)
     resident = min((c.resident for c in found if c.asked and c.taken), default=kernel.resident)
     return replace(kernel, body=body, resident=resident), tuple(found)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.program.names import fresh
+from polytc.program.names import claim
 from polytc.program.scalars import DType
 
 
@@ -84,7 +84,7 @@ class _Splitting:
     def array(self, key: _Array) -> loops.Buffer:
         lanes = (key.lanes,) if key.lanes > 1 else ()
         shape = (*(extent for _, extent in key.around), *key.inside, self.slots[key], *lanes)
-        return loops.Buffer(fresh(f"{key.tile}_next", self.taken), key.dtype, shape, "private")
+        return loops.Buffer(claim(f"{key.tile}_next", self.taken), key.dtype, shape, "private")
 
     def placeholder(self, key: _Array) -> loops.Buffer:
         """The array while it is not known how many loads it is for."""
@@ -113,7 +113,8 @@ class _Splitting:
     def _loop(self, s: loops.For, around: tuple[loops.For, ...]) -> tuple[loops.Stmt, loops.Stmt] | None:
         """A loop of both parts; one that is not over items is written out, so that what it numbers is in registers."""
         parts = self.statement(s.body, (*around, s))
-        if parts is None or intervals.trips(s) is None or s.kind == "thread" and s.lower != loops.const(0):
+        if parts is None or intervals.trips(s) is None or s.kind == "thread" and (
+                s.lower != loops.const(0) or s.step != 1):
             return None
         kind = s.kind if s.kind == "thread" else "unroll"
         return replace(s, body=parts[0], kind=kind, copies=0), replace(s, body=parts[1], kind=kind, copies=0)

@@ -55,11 +55,11 @@ class Choice:
         return self.asked or self.words + self.fetches.words <= MOST and self.times[1] < self.times[0]
 
     def __str__(self) -> str:
-        (before, after), (few, many) = (x * 1e9 for x in self.times), self.groups
+        (before, after), (alone, ahead) = (x * 1e9 for x in self.times), self.groups
         tiles = "two copies of its tiles" if self.twice else "one copy of its tiles"
         what = f"{self.title} of {self.kernel}, with {tiles}: {self.fetches.words} registers for loads a step ahead"
         asked = ", as the schedule asks" if self.asked else ""
-        told = f"{few} -> {many} groups of a unit, {before:.0f} -> {after:.0f} ns for a step of one{asked}"
+        told = f"{alone} -> {ahead} groups of a unit, {before:.0f} -> {after:.0f} ns for a step of one{asked}"
         return f"{what} beside {self.words}: {told}{'' if self.taken else '; not taken'}"
 
 

@@ -119,12 +119,13 @@ def share_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     chain, _ = launch_grid.grid_loops(kernel)
     for s in reversed(chain):
         body = replace(s, body=body)
-    shares = tuple((taken[c[0].name].name, tuple((x.name, *_origins(found.body, x.name)) for x in c)) for c in groups)
+    shares = tuple(loops.Shared(taken[c[0].name].name, tuple(_sharing(found.body, x.name) for x in c)) for c in groups)
     return replace(kernel, body=body, shares=(*kernel.shares, *shares))
 
 
 def _plain(kernel: loops.Kernel, name: str) -> bool:
-    """Is an array used by stores alone, at places that can be counted through?"""
+    """Is an array stored to and loaded from by stores alone, not by conditions and bounds, and at places that are one number
+    or one ramp of them?"""
     for s in traverse.walk_stmt(kernel.body):
         stores = isinstance(s, loops.Store)
         places = [s.indices] if isinstance(s, loops.Store) and s.buffer.name == name else []
@@ -136,19 +137,19 @@ def _plain(kernel: loops.Kernel, name: str) -> bool:
     return True
 
 
-def _origins(body: Sequence[loops.Stmt], name: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The statements of the program that store to an array, and that load from it."""
+def _sharing(body: Sequence[loops.Stmt], name: str) -> loops.Sharing:
+    """An array with the statements of the program that use it."""
     stores = [x for s in body for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
     loads = frozenset(x.origin for x in stores for top in traverse.expressions(x) for e, _ in traverse.loads(top)
                       if e.buffer.name == name)
-    return frozenset(x.origin for x in stores if x.buffer.name == name), loads
+    return loops.Sharing(name, frozenset(x.origin for x in stores if x.buffer.name == name), loads)
 
 
 def _moved(s: loops.Stmt, taken: Mapping[str, loops.Buffer]) -> loops.Stmt:
     """The statement with what arrays share in their place."""
     def at(b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> tuple[loops.Buffer, tuple[loops.Expr, ...]]:
         store = taken[b.name]
-        return store, indices if len(store.shape) == len(b.shape) and store.shape == b.shape else (_place(b, indices),)
+        return store, indices if store.shape == b.shape else (_place(b, indices),)
 
     def on_expr(e: loops.Expr) -> loops.Expr:
         if not isinstance(e, loops.Load) or e.buffer.name not in taken or e.buffer.space != "local":

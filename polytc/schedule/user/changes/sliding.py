@@ -38,15 +38,8 @@ class Sliding:
 
     def iteration(self, element: pr.Expr) -> pr.Expr:
         """The iteration that is the first to read an element, of those behind the first iteration."""
-        behind = self._behind(element)
+        behind = pr.Binary("-", element, pr.Const(self.last - (self.step - 1), I64), I64)
         return behind if self.step == 1 else pr.Binary("//", behind, pr.Const(self.step, I64), I64)
-
-    def place(self, element: pr.Expr) -> pr.Expr:
-        """The number of the element among those that its iteration makes."""
-        return pr.Binary("%", self._behind(element), pr.Const(self.step, I64), I64)
-
-    def _behind(self, element: pr.Expr) -> pr.Expr:
-        return pr.Binary("-", element, pr.Const(self.last - (self.step - 1), I64), I64)
 
 
 def of(s: pr.Statement, reads: list[pr.Read], loop: Piece, each: tuple[Piece, ...]) -> Sliding:

@@ -166,6 +166,46 @@ def test_lines_of_caches(targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(polytc.run(text, a, x, schedule=far, target=target), a @ x)
 
 
+SCALED = "T[i,k] = f32(A[i,k]) * S[k]; C[i,j] += T[i,k]*B[k,j]"
+
+
+@pytest.mark.parametrize("target", TARGETS[:2] + TARGETS[-2:])
+def test_a_tile_of_loads_of_several_types(target: Callable[[], Any]) -> None:
+    """Registers of each type are an array with a name of its own."""
+    to, r = target(), np.random.default_rng(0)
+    if isinstance(to, CompiledCuda) and COMPILER is None:
+        pytest.skip("not here")
+    shapes, types = {"A": (32, 48), "S": (48,), "B": (48, 32)}, {"A": "i8"}
+    g = polytc.schedule(SCALED, shapes=shapes, dtypes=types).tile("S2", i=16, j=16).split("S2", "k", 16)
+    g = g.reorder("S2", "i.0", "j.0", "k.0", "i.1", "j.1", "k.1")
+    g = g.bind("S2", {"i.0": "grid.y", "j.0": "grid.x", "i.1": "block.y", "j.1": "block.x"})
+    g = g.compute_at("T", "S2", "k.0").bind("S2_T", {"i": "block.y", "k": "block.x"})
+    g = g.prefetch("S2_T", "A", "k.0").prefetch("S2_T", "S", "k.0")
+    a, s, b = r.integers(-4, 5, (32, 48)).astype("i1"), *(r.integers(-4, 5, shapes[n]).astype("f4") for n in "SB")
+    np.testing.assert_array_equal(polytc.run(SCALED, a, s, b, schedule=g, target=to), (a * s) @ b)
+
+
+def lines(loop: str, n: int = 3) -> Recipe:
+    return polytc.schedule(MATMUL, {"A": (32, 48), "B": (48, 32)}).prefetch("S1", "A", at=loop, distance=n, into="cache")
+
+
+@pytest.mark.parametrize(("make", "says"), [
+    (lambda: lines("k"), "A of S1, 3 of k ahead: in "),
+    (lambda: lines("i", 2), "A of S1, 2 of i ahead: in "),
+    (lambda: polytc.schedule(MATMUL, {"A": (32, 48), "B": (48, 32)}).collapse("S1", "i", "j").prefetch(
+        "S1", "A", at="i_j", distance=3, into="cache"), "A of S1, 3 of i_j ahead: nowhere"),
+    (lambda: polytc.schedule(MATMUL, {"A": (32, 48), "B": (48, 32)}).split("S1", "k", 48).prefetch(
+        "S1", "A", at="k.0", distance=3, into="cache"), "A of S1, 3 of k.0 ahead: nowhere"),
+])
+def test_where_lines_are_asked_for_is_said(make: Callable[[], Recipe], says: str) -> None:
+    """And nowhere is one asked for that is being read anyway."""
+    shapes = {"A": (32, 48), "B": (48, 32)}
+    assert says in str(polytc.explain(MATMUL, "cpu", shapes=shapes, schedule=make(), roofline=False))
+    found = polytc.lower(MATMUL, "cpu", shapes=shapes, schedule=make()).source.text
+    assert ("call void @llvm.prefetch" in found) == ("nowhere" not in says)
+    assert "Lines of caches" not in str(polytc.explain(MATMUL, "interp", shapes=shapes, schedule=make(), roofline=False))
+
+
 RECURRENCE = "def f(inout f32[N,M] A) -> (A) { for t in 0:4 { T[i] = A[t,i]; A[t+1,i] = T[i] + 1 } }"
 
 
@@ -181,6 +221,11 @@ RECURRENCE = "def f(inout f32[N,M] A) -> (A) { for t in 0:4 { T[i] = A[t,i]; A[t
     (lambda: tiled().prefetch("A_S1", "A", at="k.0", into="hat"), "E708", "no prefetch into 'hat'"),
     (lambda: tiled().prefetch("A_S1", "A", at="q"), "E707", "no loop 'q'"),
     (lambda: asked().split("S1_A", "k.0", 2), "E708", "S1_A has no loop k.0"),
+    (lambda: asked().prefetch("A_S1", "A", at="k.0"), "E708", "A of S1_A is prefetched already, 1 of k.0 ahead"),
+    (lambda: lines("k").cache("S1", "A", at="i"), "E708", "A is prefetched for S1, which then does not read it"),
+    (lambda: lines("k").rfactor("S1", "k"), "E708", "A is prefetched for S1, which then does not read it"),
+    (lambda: polytc.schedule("T[i] = X[i]; Y[i] = T[i]*2", {"X": (9,)}).prefetch("S1", "X", "i", 2, "cache").inline("T"),
+     "E708", "X is prefetched for S1, which is then gone"),
     (lambda: tiled().read('changes:\n- "prefetch S1 A k 1"\n'), "E702", "is no change"),
     (lambda: tiled().read('changes:\n- "prefetch S9 A k 1 cache"\n'), "E707", "no statement 'S9'"),
 ])

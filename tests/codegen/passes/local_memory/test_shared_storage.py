@@ -98,7 +98,7 @@ def test_random_chains(targets: tuple[str, ...]) -> None:
             continue
         p, expected, x = built(seed)
         met += any(k.shares for k in low.loops.kernels)
-        rows += any(len({len(p.tensor(m[0]).shape) for m in members}) > 1 for k in low.loops.kernels for _, members in k.shares)
+        rows += any(len({len(p.tensor(m.name).shape) for m in x.members}) > 1 for k in low.loops.kernels for x in k.shares)
         for target in where if seed < 8 else where[:1]:
             y = np.full(x.shape, np.nan, np.float32)
             compiler.compile_program(p, target, schedule=record(p)).run([x, y])
@@ -134,14 +134,14 @@ def test_without_barriers_the_check_refuses_it() -> None:
 
 def test_what_is_alive_at_once_is_refused() -> None:
     k = of_kernel()
-    (name, members), *others = k.shares
-    with pytest.raises(AssertionError, match=rf"are alive in {name} at once"):
-        verify.verify_kernel(replace(k, shares=((name, members[::-1]), *others)))
+    shared, *others = k.shares
+    with pytest.raises(AssertionError, match=rf"are alive in {shared.name} at once"):
+        verify.verify_kernel(replace(k, shares=(replace(shared, members=shared.members[::-1]), *others)))
 
 
 def test_arrays_that_live_together_do_not_share() -> None:
     p = stages.build("A[b,i] = X[b,31-i]; C[b,i] = X[b,i]*2; D[b,i] = A[b,31-i] + C[b,i]; E[b,i] = D[b,31-i] * A[b,i]; "
                      "F[b,i] = E[b,31-i] + C[b,31-i]", {"X": (500, 32)})
     low = compiler.lower_program(p, OpenCLTarget(GPU), schedule=record(p))
-    together = {frozenset(m[0] for m in members) for k in low.loops.kernels for _, members in k.shares}
+    together = {frozenset(m.name for m in x.members) for k in low.loops.kernels for x in k.shares}
     assert not any({a, b} <= s for s in together for a, b in (("A", "C"), ("A", "D"), ("C", "D"), ("C", "E"), ("D", "E")))
