@@ -1,14 +1,15 @@
 """Indices of which reads take the digits are two indices.
 
-    y[i] += W[i,k//2]*x[k] where i in 0:9, k in 0:64         with W[9,32], x[64]
-    ->  y[i] += W[i,k_high]*x[2*k_high + k_low] where i in 0:9, k_high in 0:32, k_low in 0:2
+    y[i] += (W[i,k//2] >> 4*(k%2))*x[k] where i in 0:9, k in 0:64       with i32 W[9,32], i32 x[64]
+    ->  y[i] += (W[i,k_high] >> i32(4*k_low))*x[2*k_high + k_low] where i in 0:9, k_high in 0:32, k_low in 0:2
 
     D[i] = i % 2 == 0 ? x[i//2] : y[i//2] where i in 0:64    with x[32], y[32]
     ->  D[2*i_high + i_low] = i_low == 0 ? x[i_high] : y[i_high] where i_high in 0:32, i_low in 0:2
 
 What is read through a quotient walks memory then, and vectors of it are loads; they were gathers of single elements. Packed
 weights of four bits, interleaved signals, upsampled and shuffled images are written so. An index along the memory of the result
-must have two values of the lower digit: its vectors are put together from two.
+must have two values of the lower digit: its vectors are put together from two. Where only one digit of the index of a sum is
+read, a vector of it has one value, or few, which is as fast as it is.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ def _split(s: pr.Statement, names: Names) -> pr.Statement:
 
 
 def _size(s: pr.Statement, index: str) -> int | None:
-    """The one number by which quotients and remainders of an index are taken, in a subscript of a read at least once; None
-    where there are several, or of more than the index."""
+    """The smallest number by which quotients and remainders of an index are taken, in a subscript of a read at least once, if
+    it divides the others; None where it does not, or they are of more than the index."""
     digits = [e for e in _expressions(s) if isinstance(e, pr.Binary) and e.op in ("//", "%") and index in pr.index_names(e.a)]
     sizes = {int(e.b.value) for e in digits if e.a == pr.Index(index) and isinstance(e.b, pr.Const)}
     inside = any(e in digits for r in pr.reads(s) for sub in r.subscripts for e in pr.walk(sub))
     plain = all(e.a == pr.Index(index) and isinstance(e.b, pr.Const) for e in digits)
-    return min(sizes) if inside and plain and len(sizes) == 1 and 1 < min(sizes) <= MOST else None
+    divides = bool(sizes) and not any(n % min(sizes) for n in sizes)
+    return min(sizes) if inside and plain and divides and 1 < min(sizes) <= MOST else None
 
 
 def _expressions(s: pr.Statement) -> Iterator[pr.Expr]:
@@ -59,10 +61,14 @@ def _expressions(s: pr.Statement) -> Iterator[pr.Expr]:
 
 
 def _worth(s: pr.Statement, index: str, size: int) -> bool:
-    """Is the index summed over, or alone in a subscript of the result, where vectors along it are put together from two?"""
+    """Is it an index of a sum with both digits in pairs, as of packed numbers; along the memory of the result, where vectors
+    are put together from two; or one of the sums, whose digits then run by themselves?"""
     left = [i for sub in s.subscripts for i in pr.index_names(sub)]
-    along = bool(s.subscripts) and index in pr.index_names(s.subscripts[-1])
-    return index not in left or left.count(index) == 1 and pr.Index(index) in s.subscripts and (size == ROW or not along)
+    if index not in left:
+        used = {e.op for e in _expressions(s) if isinstance(e, pr.Binary) and e.op in ("//", "%") and e.a == pr.Index(index)}
+        return size == ROW and len(used) == 2
+    along = index in pr.index_names(s.subscripts[-1])
+    return left.count(index) == 1 and pr.Index(index) in s.subscripts and (size == ROW if along else s.op is not None)
 
 
 def _in_digits(s: pr.Statement, r: pr.Range, size: int, names: Names) -> pr.Statement:
@@ -71,8 +77,12 @@ def _in_digits(s: pr.Statement, r: pr.Range, size: int, names: Names) -> pr.Stat
     whole = pr.Binary("+", pr.Binary("*", number, pr.Index(high), I64), pr.Index(low), I64)
 
     def put(e: pr.Expr) -> pr.Expr:
-        if isinstance(e, pr.Binary) and e.op in ("//", "%") and e.a == pr.Index(r.index):
-            return pr.Index(high if e.op == "//" else low)
+        if isinstance(e, pr.Binary) and e.op in ("//", "%") and e.a == pr.Index(r.index) and isinstance(e.b, pr.Const):
+            rest = int(e.b.value) // size
+            if rest == 1:
+                return pr.Index(high if e.op == "//" else low)
+            digit = pr.Binary(e.op, pr.Index(high), pr.Const(rest, I64), I64)
+            return digit if e.op == "//" else pr.Binary("+", pr.Binary("*", number, digit, I64), pr.Index(low), I64)
         operands = pr.children(e)
         return whole if e == pr.Index(r.index) else pr.rebuild(e, tuple(map(put, operands))) if operands else e
 
