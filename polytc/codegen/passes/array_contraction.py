@@ -14,8 +14,7 @@ so that fused stages hand their values on in the first caches, and threads have 
 is split into a part that the shared loops fix, the same for all accesses, and a rest within an interval. Where different
 iterations fix boxes that have no element in common, nothing flows between them. Loops of the host count as loops that are
 shared, where launches differ in what they do with the buffer (see codegen.launch_invariance). (Lefebvre & Feautrier, Automatic
-Storage Management for Parallel Programs, 1998, for the case of disjoint boxes.) Guarantees: every load finds the value it
-found before.
+Storage Management for Parallel Programs, 1998, for the case of disjoint boxes.) Guarantees: loads find what they found before.
 """
 
 from __future__ import annotations
@@ -116,10 +115,8 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
     result: dict[str, _Slice] = {}
     for b in buffers:
         name = b.name if work_items.has_phases(k) else fresh(f"{b.name}_slice", taken)
-        small = _own(b, name, accesses[b.name], (groups, axes), machine)
-        if small is None:
-            small = _common(b, name, accesses[b.name], groups, axes)
-            if small is None:
+        if (small := _own(b, name, accesses[b.name], (groups, axes), machine)) is None:
+            if (small := _common(b, name, accesses[b.name], groups, axes)) is None:
                 continue
             place, more = outside if set(small.shared) <= groups else inside, replace(small.buffer, name=b.name)
             place.append(more)
