@@ -8,7 +8,7 @@
  *   O: f32[1][16][14][14], output
  *
  * Launches, one after another in one in-order queue (global size / local size, local memory):
- *   1. conv3x3_1(I, O, W)  4 x 16 x 16 / 4 x 4 x 8, 7200 bytes
+ *   1. conv3x3_1(I, O, W)  4 x 16 x 16 / 4 x 4 x 8, 7232 bytes
  */
 
 /*

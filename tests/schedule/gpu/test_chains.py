@@ -125,7 +125,7 @@ def test_a_transform_is_one_launch(levels: int, count: int) -> None:
     assert 0 < sum(b.size * b.dtype.bytes for b in local) <= GPU.local_bytes
     assert [b.shape[0] for b in local] == [n, n], "the stages take two arrays in turn"
     assert local_memory_room.too_large(low.loops, GPU) == ()
-    shared = [len(members) for k in low.loops.kernels for _, members in k.shares]
+    shared = [len(x.members) for k in low.loops.kernels for x in k.shares]
     assert shared == [n for n in (levels // 2, (levels - 1) // 2) if n > 1]
 
 
