@@ -16,7 +16,7 @@ from polytc.program.program import Program
 from tests.export.test_opencl_folder import LAYERNORM
 from tests.export.test_opencl_hosts import module
 from tests.export.test_refusals import session  # noqa: F401
-from tests.export.test_variants import SM90, multiples_of
+from tests.export.variants_here import SM90, multiples_of
 
 
 def test_extents_are_multiples_of_sizes_under_other_names() -> None:
