@@ -307,6 +307,13 @@ def replaced(s: Statement, old: Expr, new: Expr) -> Statement:
     return replace(s, value=map_expr(s.value, lambda e: new if e == old else e))
 
 
+def with_expressions(s: Statement, change: Callable[[Expr], Expr], ranges: tuple[Range, ...] | None = None) -> Statement:
+    """The statement with its expressions changed: subscripts, value, conditions, ranges in memory. ranges: others, if given."""
+    return replace(s, subscripts=tuple(map(change, s.subscripts)), value=change(s.value), where=tuple(map(change, s.where)),
+                   bounds=tuple(replace(b, lower=change(b.lower), upper=change(b.upper)) for b in s.bounds),
+                   ranges=s.ranges if ranges is None else ranges)
+
+
 def stretches(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...] | Loop]:
     """The outermost `for` loops, and the neighbouring statements between them, together."""
     for label, run in groupby(statements, lambda s: s.loops[0] if s.loops else None):

@@ -226,6 +226,10 @@ C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round", "nearby
 UNARY = ("-", "!", "~")
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""What holds where a comparison does not."""
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Of comparisons by order: what holds of b and a where it holds of a and b."""
 LOGICAL = ("&&", "||")
 
 REDUCTIONS: dict[str, str] = {"+": "+", "*": "*", "min": "min", "max": "max", "&": "&", "|": "|", "^": "^"}
@@ -247,3 +251,8 @@ def identity(op: str, dtype: DType) -> int | float | bool:
         return op == "min"
     limits = np.iinfo(dtype.numpy)
     return int(limits.max if op == "min" else limits.min)
+
+
+def zero(dtype: DType) -> int | float | bool:
+    """What stands in place of a number, or a truth value, that nobody uses."""
+    return identity("|" if dtype == BOOL else "+", dtype)

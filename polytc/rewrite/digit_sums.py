@@ -9,12 +9,9 @@ order of the terms of an element stays. A part of the step `gathered_sums`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from polytc.program import program as pr
-from polytc.program.linear import normalise
 from polytc.program.names import Names
-from polytc.program.scalars import I64
+from polytc.rewrite.index_digits import in_digits
 
 
 def divided(s: pr.Statement) -> tuple[pr.Range, int] | None:
@@ -47,15 +44,4 @@ def split(s: pr.Statement, names: Names) -> pr.Statement:
     r, by = found
     at = pr.Range(names.index(f"{r.index}_at"), r.lower // by, r.upper // by)
     digit = pr.Range(names.index(f"{r.index}_digit"), 0, by)
-    index, number = pr.Index(r.index), pr.Const(by, I64)
-    whole = pr.Binary("+", pr.Binary("*", number, pr.Index(at.index), I64), pr.Index(digit.index), I64)
-
-    def moved(e: pr.Expr) -> pr.Expr:
-        def digits(x: pr.Expr) -> pr.Expr:
-            if isinstance(x, pr.Binary) and x.a == index and isinstance(x.b, pr.Const) and x.b.value == by:
-                return pr.Index(at.index) if x.op == "//" else pr.Index(digit.index) if x.op == "%" else x
-            return x
-        return normalise(pr.substitute(pr.map_expr(e, digits), {r.index: whole}))
-    ranges = tuple(new for x in s.ranges for new in ((at, digit) if x is r else (x,)))
-    return replace(s, subscripts=tuple(map(moved, s.subscripts)), value=moved(s.value), where=tuple(map(moved, s.where)),
-                   ranges=ranges)
+    return in_digits(s, r, at, digit)

@@ -30,6 +30,7 @@ from polytc.codegen.passes import simplify, work_items
 from polytc.codegen.passes.local_memory import shared_storage
 from polytc.machine import Machine
 from polytc.program.names import fresh
+from polytc.program.scalars import OPPOSITES
 from polytc.program.sizes import Size
 
 
@@ -193,7 +194,7 @@ def _under(path: tuple[_Level, ...], s: loops.If, holds: bool) -> tuple[_Level, 
     c = s.cond
     if not isinstance(c, loops.Binary) or not isinstance(c.a, loops.Var) or not isinstance(c.b, loops.Const):
         return path
-    n, op = int(c.b.value), c.op if holds else _OTHERWISE.get(c.op, "")
+    n, op = int(c.b.value), c.op if holds else OPPOSITES.get(c.op, "")
     low, high = {"==": (n, n), "<": (None, n - 1), "<=": (None, n), ">": (n + 1, None), ">=": (n, None)}.get(op, (None, None))
 
     def narrowed(known: simplify.Interval) -> simplify.Interval:
@@ -202,10 +203,6 @@ def _under(path: tuple[_Level, ...], s: loops.If, holds: bool) -> tuple[_Level, 
         return (low if known[0] is None or low is not None and low > known[0] else known[0],
                 high if known[1] is None or high is not None and high < known[1] else known[1])
     return tuple(replace(level, known=narrowed(level.known)) if level.node.var == c.a.name else level for level in path)
-
-
-_OTHERWISE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-"""What holds where a comparison does not."""
 
 
 def _known(path: Sequence[_Level]) -> dict[str, simplify.Interval]:

@@ -18,6 +18,7 @@ from itertools import groupby
 from polytc.codegen import intervals, loops, size_limits, traverse
 from polytc.codegen.lower import conjunction, rebuilt
 from polytc.codegen.passes import simplify
+from polytc.codegen.vector_lanes import has_load
 from polytc.program.scalars import BOOL
 
 GRID = ("block",)
@@ -95,7 +96,7 @@ class _Walk:
                             yield from self.pieces(x, host, tests)
                     else:
                         yield host, _guarded(loops.block(*run), tests)
-            case loops.If() if self.has_nest(s) and not _reads(s.cond):
+            case loops.If() if self.has_nest(s) and not has_load(s.cond):
                 yield from self.pieces(s.then, host, (*tests, s.cond))
                 if s.orelse is not None:
                     yield from self.pieces(s.orelse, host, (*tests, loops.Unary("!", s.cond, BOOL)))
@@ -156,7 +157,3 @@ def _guarded(s: loops.Stmt, tests: tuple[loops.Expr, ...]) -> loops.Stmt:
     if isinstance(s, loops.For) and s.kind in ("block", "thread", "parallel"):
         return replace(s, body=_guarded(s.body, tests))
     return loops.If(conjunction(tests), s)
-
-
-def _reads(e: loops.Expr) -> bool:
-    return any(isinstance(x, loops.Load) for x in traverse.walk_expr(e))

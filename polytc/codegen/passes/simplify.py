@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from polytc.codegen import linear_forms, loops, traverse
-from polytc.program.scalars import BOOL, I64
+from polytc.program.scalars import BOOL, I64, MIRRORED
 
 Interval: TypeAlias = tuple[int | None, int | None]
 """Smallest and largest value, None where unknown."""
@@ -292,14 +292,11 @@ def _comparison(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     return loops.Const(True, BOOL) if true else loops.Const(False, BOOL) if false else _pruned(e, known)
 
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
 def _pruned(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     """A comparison with a minimum or maximum without the part that decides nothing: `x >= max(0, y)` is `x >= y` for x >= 0."""
-    for op, one, other in ((e.op, e.a, e.b), (_MIRRORED.get(e.op, ""), e.b, e.a)):
+    for op, one, other in ((e.op, e.a, e.b), (MIRRORED.get(e.op, ""), e.b, e.a)):
         terms = linear_forms.linear(other)
-        for x in terms if op in _MIRRORED else ():
+        for x in terms if op in MIRRORED else ():
             if not isinstance(x, loops.Call) or x.fn not in ("min", "max") or terms[x] != 1:
                 continue
             rest = {t: c for t, c in terms.items() if t != x}

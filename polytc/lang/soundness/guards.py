@@ -19,7 +19,6 @@ from polytc.lang.typing.ranges import Hull, of_access
 from polytc.program import program as pr
 from polytc.program import scalars
 from polytc.program.domain import Domain
-from polytc.program.scalars import BOOL
 
 
 def guarded(s: Lowered, domain: Domain, hulls: Mapping[str, Hull]) -> Lowered:
@@ -32,7 +31,7 @@ def guarded(s: Lowered, domain: Domain, hulls: Mapping[str, Hull]) -> Lowered:
         found = of_access(read.tensor, read.subscripts, hulls[read.tensor], s.span(read), path)
         if all(violation(replace(c, path=()), domain) == {} for c in found) or any(violation(c, domain) != {} for c in found):
             return read
-        made = replace(read, default=pr.Const(scalars.identity("|" if read.dtype == BOOL else "+", read.dtype), read.dtype))
+        made = replace(read, default=pr.Const(scalars.zero(read.dtype), read.dtype))
         spans[made] = s.span(read)
         return made
 

@@ -63,9 +63,6 @@ def _known(condition: pr.Expr, value: bool) -> Path:
     return (condition if value else _opposite(condition),)
 
 
-_OPPOSITES = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
-
-
 def _opposite(condition: pr.Expr) -> pr.Expr:
     """A decidable condition that holds where this one does not: i > 0 && i < 5 -> i <= 0 || i >= 5."""
     match condition:
@@ -74,6 +71,6 @@ def _opposite(condition: pr.Expr) -> pr.Expr:
         case pr.Unary():
             return condition.a
         case pr.Binary(op="&&" | "||"):
-            return pr.Binary(_OPPOSITES[condition.op], _opposite(condition.a), _opposite(condition.b), BOOL)
+            return pr.Binary("||" if condition.op == "&&" else "&&", _opposite(condition.a), _opposite(condition.b), BOOL)
     assert isinstance(condition, pr.Binary)
-    return pr.Binary(_OPPOSITES[condition.op], condition.a, condition.b, BOOL)
+    return pr.Binary(scalars.OPPOSITES[condition.op], condition.a, condition.b, BOOL)

@@ -258,7 +258,7 @@ class Expressions:
     def alternative(self, read: pr.Read, other: Value, span: Span) -> Value:
         """The read where it is in bounds, elsewhere another value: a choice by INSIDE, which is spelled out once bounds are
         known."""
-        zero = pr.Const(scalars.identity("|" if read.dtype == BOOL else "+", read.dtype), read.dtype)
+        zero = pr.Const(scalars.zero(read.dtype), read.dtype)
         guarded = self._guard(read, zero, span)
         return type_promotion.select(Value(pr.Call(INSIDE, (guarded.expr,), BOOL)), guarded, other)
 

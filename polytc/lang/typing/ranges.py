@@ -1,9 +1,10 @@
 """Range inference: for each index the largest interval for which every read of the statement is in bounds.
 
 Note: the rule. Indices are solved in rounds. In a round, each unsolved index takes the intersection of the intervals that the
-reads with no other unsolved index allow *for all* values of the solved ones (Tensor Comprehensions' rule). `where` ranges
-are solved first. If no read helps, conditions bound an index, then the declared (or already written) target does, then a
-guarded read that has the bare index as a subscript (the batch index of a padded convolution).
+reads with no other unsolved index allow *for all* values of the solved ones (Tensor Comprehensions' rule). A read in a branch
+for some values of the index says nothing of the others. `where` ranges are solved first. If no read helps, conditions bound an
+index, then the declared (or already written) target does, then a guarded read, or one in a branch, that has the bare index as a
+subscript (the batch index of a padded convolution).
 
 An index has no values where its stated range is empty, where a dimension that it alone reads has extent 0, or where the plain
 reads of it leave exactly none (`A[i+1] - A[i]` of one element). The statement has no instances then. A range that is stated in

@@ -26,7 +26,7 @@ from math import inf, lcm
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import collected, expression, linear
-from polytc.program.scalars import BOOL
+from polytc.program.scalars import BOOL, OPPOSITES
 from polytc.rewrite.bounds import conjuncts, linear_bound
 from polytc.rewrite.cpu.block_bounds import GRANULE, Bounds, hull, without
 from polytc.schedule.facts.fusion_groups import is_contraction
@@ -123,15 +123,12 @@ def _forms(condition: pr.Expr | None) -> list[Linear]:
     return [form for c in conjuncts(() if condition is None else (condition,)) if (form := linear_bound(c)) is not None]
 
 
-_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-
-
 def _negated(condition: pr.Expr) -> pr.Expr | None:
     match condition:
         case pr.Unary(op="!"):
             return condition.a
         case pr.Binary(op="<" | "<=" | ">" | ">="):
-            return replace(condition, op=_OPPOSITE[condition.op])
+            return replace(condition, op=OPPOSITES[condition.op])
         case pr.Binary(op="||"):
             a, b = _negated(condition.a), _negated(condition.b)
             return a if b is None else b if a is None else pr.Binary("&&", a, b, BOOL)

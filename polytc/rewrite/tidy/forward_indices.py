@@ -31,7 +31,4 @@ def _turned(s: pr.Statement) -> pr.Statement:
                                   for r in backwards}
     if not values:
         return s
-
-    def of(e: pr.Expr) -> pr.Expr:
-        return normalise(pr.substitute(e, values))
-    return replace(s, subscripts=tuple(map(of, s.subscripts)), value=of(s.value), where=tuple(map(of, s.where)))
+    return pr.with_expressions(s, lambda e: normalise(pr.substitute(e, values)))

@@ -38,11 +38,7 @@ def _named(s: pr.Statement, precise: bool) -> pr.Statement:
         place, number = pr.Index(r.index), pr.Const(constant, I64)
         if r.index in moves:
             values[r.index] = pr.Binary("-", place, number, I64) if sign > 0 else pr.Binary("-", number, place, I64)
-
-    def of(e: pr.Expr) -> pr.Expr:
-        return normalise(pr.substitute(e, values))
-    return replace(s, subscripts=tuple(map(of, s.subscripts)), value=of(s.value), where=tuple(map(of, s.where)),
-                   ranges=tuple(ranges), bounds=tuple(replace(b, lower=of(b.lower), upper=of(b.upper)) for b in s.bounds))
+    return pr.with_expressions(s, lambda e: normalise(pr.substitute(e, values)), tuple(ranges))
 
 
 def _turns(s: pr.Statement) -> dict[str, tuple[int, int]]:

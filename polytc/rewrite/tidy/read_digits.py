@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from polytc.program import program as pr
-from polytc.program.linear import normalise
 from polytc.program.names import Names
-from polytc.program.scalars import I64
 from polytc.program.sizes import Size
+from polytc.rewrite.index_digits import in_digits
 from polytc.schedule.facts.strides import ROW
 
 MOST = 8
@@ -40,7 +39,9 @@ def _split(s: pr.Statement, names: Names) -> pr.Statement:
         fixed = not (r.index in limited or r.down or isinstance(r.extent, Size) or isinstance(r.lower, Size))
         size = _size(s, r.index) if fixed else None
         if size is not None and r.lower % size == 0 and r.extent % size == 0 and _worth(s, r.index, size):
-            s = _in_digits(s, r, size, names)
+            high, low = (replace(r, index=names.index(f"{r.index}_{digit}"), lower=ends[0], upper=ends[1]) for digit, ends in
+                         (("high", (r.lower // size, r.upper // size)), ("low", (0, size))))
+            s = in_digits(s, r, high, low)
     return s
 
 
@@ -69,25 +70,3 @@ def _worth(s: pr.Statement, index: str, size: int) -> bool:
         return size == ROW and len(used) == 2
     along = index in pr.index_names(s.subscripts[-1])
     return left.count(index) == 1 and pr.Index(index) in s.subscripts and (size == ROW if along else s.op is not None)
-
-
-def _in_digits(s: pr.Statement, r: pr.Range, size: int, names: Names) -> pr.Statement:
-    high, low = names.index(f"{r.index}_high"), names.index(f"{r.index}_low")
-    number = pr.Const(size, I64)
-    whole = pr.Binary("+", pr.Binary("*", number, pr.Index(high), I64), pr.Index(low), I64)
-
-    def put(e: pr.Expr) -> pr.Expr:
-        if isinstance(e, pr.Binary) and e.op in ("//", "%") and e.a == pr.Index(r.index) and isinstance(e.b, pr.Const):
-            rest = int(e.b.value) // size
-            if rest == 1:
-                return pr.Index(high if e.op == "//" else low)
-            digit = pr.Binary(e.op, pr.Index(high), pr.Const(rest, I64), I64)
-            return digit if e.op == "//" else pr.Binary("+", pr.Binary("*", number, digit, I64), pr.Index(low), I64)
-        operands = pr.children(e)
-        return whole if e == pr.Index(r.index) else pr.rebuild(e, tuple(map(put, operands))) if operands else e
-
-    def of(e: pr.Expr) -> pr.Expr:
-        return normalise(put(e))
-    digits = (replace(r, index=high, lower=r.lower // size, upper=r.upper // size), replace(r, index=low, lower=0, upper=size))
-    return replace(s, subscripts=tuple(map(of, s.subscripts)), value=of(s.value), where=tuple(map(of, s.where)),
-                   ranges=tuple(x for y in s.ranges for x in (digits if y.index == r.index else (y,))))

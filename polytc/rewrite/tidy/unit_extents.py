@@ -22,9 +22,4 @@ def _statement(s: pr.Statement) -> pr.Statement:
     fixed: dict[str, pr.Expr] = {r.index: pr.Const(r.lower, I64) for r in s.ranges if r.extent == 1}
     if not fixed:
         return s
-
-    def go(e: pr.Expr) -> pr.Expr:
-        return normalise(pr.substitute(e, fixed))
-
-    return replace(s, subscripts=tuple(map(go, s.subscripts)), value=go(s.value), where=tuple(map(go, s.where)),
-                   ranges=tuple(r for r in s.ranges if r.extent != 1))
+    return pr.with_expressions(s, lambda e: normalise(pr.substitute(e, fixed)), tuple(r for r in s.ranges if r.extent != 1))

@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 
 from polytc.codegen import addresses, intervals, loops, traverse
+from polytc.codegen.vector_lanes import has_load
 from polytc.program import words
 from polytc.program.scalars import BF16, F32, I32, I64
 from polytc.targets.llvm import (
@@ -195,14 +196,10 @@ def _neighbours(body: Body, loaded: list[loops.Load]) -> addresses.Address | Non
     return start if dense and all(f == replace(start, constant=start.constant + n) for n, f in enumerate(forms)) else None
 
 
-def _has_load(e: loops.Expr) -> bool:
-    return any(isinstance(x, loops.Load) for x in traverse.walk_expr(e))
-
-
 def _select(body: Body, e: loops.Select) -> ir.Value:
     """Loads of an arm happen only where the arm is chosen: by a branch, or by a mask where there are lanes."""
     cond = emit(body, e.cond)
-    if not (_has_load(e.a) or _has_load(e.b)):
+    if not (has_load(e.a) or has_load(e.b)):
         a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
         return body.fn.choose(cond, a, b)
     if ir.lanes_of(cond.type) == 1:
@@ -225,7 +222,7 @@ def _arm(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
 
 
 def _masked_arm(body: Body, e: loops.Expr, lanes: int, cond: ir.Value, outer: ir.Value | None) -> ir.Value:
-    if not _has_load(e):
+    if not has_load(e):
         return _wide(body, e, lanes)
     body.mask = cond if outer is None or outer.type != cond.type else body.fn.binary("and", cond, outer)
     return _wide(body, e, lanes)
@@ -264,7 +261,7 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
     if coefficient != 1:
         value = body.fn.binary("mul nsw", value, ir.constant(coefficient, "i64"))
     total = value if before is None else body.fn.binary("add nsw", before, value)
-    if not any(_has_load(atom) for atom, _ in terms):
+    if not any(has_load(atom) for atom, _ in terms):
         body.scopes[-1][terms] = total
     return total
 
@@ -321,7 +318,7 @@ def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
-    moves = any(_has_load(i) for i in e.indices)  # with what is stored elsewhere
+    moves = any(has_load(i) for i in e.indices)  # with what is stored elsewhere
     if form is None or moves:
         return _load_at(body, e, form)
     if body.block != body.fn.block:
@@ -362,7 +359,7 @@ def _active(body: Body, indices: tuple[loops.Expr, ...]) -> memory.Active:
     if active is None or isinstance(active, int):
         return active
     mask = active
-    return emit(body, mask) if _has_load(mask) else body.shared(mask, lambda: emit(body, mask))
+    return emit(body, mask) if has_load(mask) else body.shared(mask, lambda: emit(body, mask))
 
 
 def _load_one_masked(body: Body, e: loops.Load, form: addresses.Address, mask: ir.Value) -> ir.Value:

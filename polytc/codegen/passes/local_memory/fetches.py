@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from polytc.codegen import intervals, loops, traverse
+from polytc.codegen.vector_lanes import has_load
 from polytc.program.names import claim
 from polytc.program.scalars import DType
 
@@ -121,7 +122,7 @@ class _Splitting:
 
     def _value(self, e: loops.Expr, s: loops.Store, around: tuple[loops.For, ...], loads: list[loops.Stmt]) -> loops.Expr:
         """The value with registers for what is loaded, whose stores are added to `loads`."""
-        if not any(isinstance(x, loops.Load) for x in traverse.walk_expr(e)):
+        if not has_load(e):
             return e
         plain = isinstance(e, loops.Load) or isinstance(e, loops.Select) and all(
             isinstance(x, loops.Load | loops.Const | loops.Broadcast | loops.Select) for x in (e.a, e.b))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
 from polytc.program.linear import collected, expression
-from polytc.program.scalars import BOOL, I64
+from polytc.program.scalars import BOOL, I64, OPPOSITES
 from polytc.rewrite.gpu import tile_conditions
 from polytc.rewrite.gpu.softmax.chain import Chain
 from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged
@@ -67,7 +67,7 @@ def _always(c: pr.Expr, chain: Chain) -> bool:
 def _negated(c: pr.Expr) -> pr.Expr:
     """That a comparison does not hold."""
     assert isinstance(c, pr.Binary), "visible keys: no comparison"
-    return replace(c, op={"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[c.op])
+    return replace(c, op=OPPOSITES[c.op])
 
 
 def sees_any(chain: Chain) -> tuple[pr.Expr, ...]:
