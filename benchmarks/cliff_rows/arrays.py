@@ -95,6 +95,11 @@ def _places(threads: int) -> Iterator[Row]:
     terms = polytc.compile("y[i] += f32(i32(W[i,q]) & 15)*x[2*q] + f32(i32(W[i,q]) >> 4)*x[2*q+1]", threads=threads)
     yield Row("weights of four bits by vector", lambda: digits(nibbles, vector),
               {"two terms": lambda: terms(nibbles, vector)}, 1.5)
+    scales = floats(4096, 128, seed=2)
+    scaled = polytc.compile("y[i] += f32((i32(W[i,k//2]) >> (4*(k%2))) & 15)*s[i,k//32]*x[k] where k in 0:4096",
+                            threads=threads)
+    yield Row("the same with a scale for each 32", lambda: scaled(nibbles, scales, vector),
+              {"without scales": lambda: digits(nibbles, vector)}, 1.5, compared=False)
 
 
 def _picks(threads: int) -> Iterator[Row]:

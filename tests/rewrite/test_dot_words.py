@@ -121,8 +121,8 @@ def test_without_such_instructions_the_sums_stay_as_they_are(a: str, b: str) -> 
 @pytest.mark.parametrize(("cell", "place", "words"), [
     ("i,j", lambda i, j: (i, j), True), ("j,i", lambda i, j: (j, i), True), ("0,i,j", lambda i, j: (0 * i, i, j), True),
     ("i,3,j", lambda i, j: (i, 0 * i, j), True), ("i//2,j", lambda i, j: (i // 2, j), True),  # gathered: two rows a place
-    ("2*i,j", lambda i, j: (2 * i, j), False), ("i+j", lambda i, j: (i + j,), False), ("i,i,j", lambda i, j: (i, i, j), False),
-    ("23-i,j", lambda i, j: (23 - i, j), False)])
+    ("23-i,j", lambda i, j: (23 - i, j), True),  # its place becomes the index
+    ("2*i,j", lambda i, j: (2 * i, j), False), ("i+j", lambda i, j: (i + j,), False), ("i,i,j", lambda i, j: (i, i, j), False)])
 def test_results_of_words_have_places_of_their_own(
         cell: str, place: Callable[..., tuple[np.ndarray, ...]], words: bool) -> None:
     """Zero points are taken off once for each of them."""

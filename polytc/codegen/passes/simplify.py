@@ -9,6 +9,7 @@ that the loop bounds decide is gone; loops without iterations and decided branch
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -143,7 +144,7 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     update stays recognisable as one."""
     if isinstance(e, loops.Load):
         indices = tuple([expr(i, known) for i in e.indices])
-        return _nothing(e) if _untouched(indices) else traverse.with_operands(e, indices)
+        return _nothing(e) if _untouched(indices) else _loaded_once(replace(e, indices=indices) if indices != e.indices else e)
     if not traverse.loads(e):
         return expr(e, known)
     result = traverse.with_operands(e, tuple([value(o, known) for o in traverse.operands(e)]))
@@ -173,10 +174,14 @@ def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     match e:
         case loops.Ramp(active=loops.Const() as all_or_none) if all_or_none.value:
             return replace(e, active=None)
-        case loops.Load() | loops.Ramp() | loops.Broadcast():
+        case loops.Load():
+            return _loaded_once(e)
+        case loops.Ramp() | loops.Broadcast():
             return e
         case loops.Binary(op="//" | "%", lanes=1) if e.dtype is I64:
             return _division(e, known)
+        case loops.Binary(op="//" | "%") if e.dtype is I64:
+            return _lanes_divided(e, known)
         case loops.Call(fn="min" | "max", lanes=1) if e.dtype is I64:
             return _extremum(e, known)
         case loops.Binary(lanes=1) if e.a.dtype is I64 and e.op in ("==", "!=", "<", "<=", ">", ">="):
@@ -264,7 +269,41 @@ def _division(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     if whole and rest:
         inner = loops.Binary(e.op, linear_forms.build(rest), e.b, I64)
         return inner if e.op == "%" else linear_forms.build(linear_forms.added(whole, {inner: 1}, 1))
+    shared, _ = _shared(terms, divisor)
+    if e.op == "//" and shared > 1:  # (16*x + 3) // 32 is x // 2
+        return loops.Binary("//", linear_forms.build({a: c // shared for a, c in terms.items() if c // shared}),
+                            loops.const(divisor // shared), I64)
     return e
+
+
+def _shared(terms: linear_forms.Terms, divisor: int) -> tuple[int, int]:
+    """What divides the divisor and all terms but the constant; and how far the constant lies behind a multiple of it."""
+    shared = math.gcd(divisor, *(c for a, c in terms.items() if a != linear_forms.ONE))
+    return shared, terms.get(linear_forms.ONE, 0) % shared
+
+
+def _lanes_divided(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
+    """The quotient of a ramp that is the same in all lanes, as they lie between two multiples of what divides both the divisor
+    and where they may begin. The remainder is a ramp then."""
+    ramp, number = e.a, traverse.repeated(e.b)
+    if not isinstance(ramp, loops.Ramp) or ramp.active is not None or not isinstance(number, loops.Const) or number.value <= 0:
+        return e
+    terms = linear_forms.linear(ramp.base)
+    if not linear_forms.small(terms):
+        return e
+    shared, over = _shared(terms, int(number.value))
+    if not 0 <= over + ramp.stride * (ramp.lanes - 1) < shared:
+        return e
+    first = _division(loops.Binary(e.op, ramp.base, loops.const(int(number.value)), I64), known)
+    return loops.Broadcast(first, e.lanes, I64) if e.op == "//" else replace(ramp, base=first)
+
+
+def _loaded_once(e: loops.Load) -> loops.Expr:
+    """A load of one element for all lanes is a load of it alone."""
+    if e.lanes == 1 or any(i.lanes > 1 and not isinstance(i, loops.Broadcast) for i in e.indices):
+        return e
+    indices = tuple(i.a if isinstance(i, loops.Broadcast) else i for i in e.indices)
+    return loops.Broadcast(loops.Load(e.buffer, indices, e.dtype), e.lanes, e.dtype)
 
 
 def _extremum(e: loops.Call, known: dict[str, Interval]) -> loops.Expr:

@@ -18,17 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, add, interval
 from polytc.program.domain import condition_indices
 from polytc.program.generalise import numeric
-from polytc.program.linear import normalise
 from polytc.program.names import fresh, initialisation
-from polytc.program.scalars import I64, identity
+from polytc.program.scalars import identity
 from polytc.program.sizes import Size, rest_start
 from polytc.rewrite.bounds import conjuncts, inequality, linear_bound, speculable
+from polytc.rewrite.index_digits import digits_for
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import ROW, AccessStrides, lane_width, of_statement
@@ -138,7 +139,9 @@ def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
     reduced = [r for r in s.ranges if r.index not in plain]
     if any(_walks(accesses, r.index, 1) and r.extent >= max(lanes // 2, ROW + 1) for r in s.ranges if r.index in plain):
         return None
-    long = [r for r in reversed(reduced) if r.lower == 0 and _longest(s, r.extent, r.index) >= 2 * lanes]
+    steps = prod(r.extent for r in reduced)
+    long = [r for r in reversed(reduced) if r.lower == 0 and (
+        (n := _longest(s, r.extent, r.index)) >= 2 * lanes or n == r.extent == lanes and steps >= 2 * lanes)]
     return next((r for step in (1, STEPS) for r in long if _walks(accesses, r.index, step)), None)
 
 
@@ -206,8 +209,7 @@ class _LaneOf:
     width: int
 
     def moved(self, e: pr.Expr) -> pr.Expr:
-        place = pr.Binary("+", pr.Binary("*", pr.Const(self.width, I64), pr.Index(self.step), I64), pr.Index(self.lane), I64)
-        return normalise(pr.substitute(e, {self.along: place}))
+        return digits_for(e, self.along, self.step, self.lane, self.width)
 
     def value(self, value: pr.Expr, conditions: tuple[pr.Expr, ...], neutral: pr.Const) -> pr.Expr:
         """What a lane adds in a step: nothing where a condition does not hold."""

@@ -294,12 +294,13 @@ def questions(s: pr.Statement) -> Iterator[Question]:
 
 
 def branches(s: pr.Statement) -> Iterator[Question]:
-    """What decides which branches are taken of choices in the value of a statement that read memory."""
+    """What decides which branches are taken of choices in the value of a statement that read memory. Comparisons of several
+    indices are masks (triangles, bands), of which no box takes the one or the other branch for long."""
     for e in pr.walk(s.value):
         if isinstance(e, pr.Select) and not e.skips and any(isinstance(x, pr.Read) for b in (e.a, e.b) for x in pr.walk(b)):
             for c in pr.walk(e.cond):
                 if isinstance(c, pr.Binary) and c.op in COMPARISONS:
-                    yield from _of(s, c)
+                    yield from (q for q in _of(s, c) if len(q[0].terms) == 1)
 
 
 def _of(s: pr.Statement, e: pr.Expr) -> Iterator[Question]:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 from polytc.program import program as pr
@@ -20,16 +21,16 @@ SIZE_LIMIT = 200
 """Nodes that an expression may grow to."""
 
 
-def inline(program: pr.Program) -> pr.Program:
+def inline(program: pr.Program, among: Callable[[pr.Statement], bool] = lambda s: True) -> pr.Program:
     """The program without the temporaries that one assignment makes and one read, at no more points, uses; a copy that keeps
-    what lies side by side may be read at any number of points."""
+    what lies side by side may be read at any number of points. among: which assignments may go."""
     statements = {s.name: s for s in program.statements}
     operands = {s.name: {r.tensor for r in pr.reads(s)} for s in program.statements}
     writers = Counter(s.target for s in program.statements)
     for s in program.statements:
         s = statements[s.name]
         users = [statements[n] for n, tensors in operands.items() if s.target in tensors]
-        if len(users) != 1 or writers[s.target] != 1 or not _fits(program, s, users[0]):
+        if len(users) != 1 or writers[s.target] != 1 or not among(s) or not _fits(program, s, users[0]):
             continue
         names = list(statements)
         between = (statements[n] for n in names[names.index(s.name) + 1:names.index(users[0].name)])

@@ -21,6 +21,8 @@ from polytc.program import program as pr
 from polytc.program.names import Names
 from polytc.program.sizes import Size
 from polytc.rewrite.index_digits import in_digits
+from polytc.rewrite.tidy import inline
+from polytc.schedule.facts import work_groups
 from polytc.schedule.facts.strides import ROW
 
 MOST = 8
@@ -28,21 +30,30 @@ MOST = 8
 
 
 def split(program: pr.Program) -> pr.Program:
-    """The program with such indices split, where the digits take all of their values."""
+    """The program with such indices split, where the digits take all of their values. What a single read uses is computed
+    there first, where its index may be one of a sum."""
+    if work_groups.is_straight(program.statements):
+        program = inline.inline(program, lambda s: bool(_found(s)))
     names = Names.of(program)
     return replace(program, statements=tuple(_split(s, names) for s in program.statements))
 
 
 def _split(s: pr.Statement, names: Names) -> pr.Statement:
-    limited = {i for b in s.bounds for e in (b.lower, b.upper, pr.Index(b.index)) for i in pr.index_names(e)}
-    for r in s.ranges[s.depth:]:
-        fixed = not (r.index in limited or r.down or isinstance(r.extent, Size) or isinstance(r.lower, Size))
-        size = _size(s, r.index) if fixed else None
-        if size is not None and r.lower % size == 0 and r.extent % size == 0 and _worth(s, r.index, size):
-            high, low = (replace(r, index=names.index(f"{r.index}_{digit}"), lower=ends[0], upper=ends[1]) for digit, ends in
-                         (("high", (r.lower // size, r.upper // size)), ("low", (0, size))))
-            s = in_digits(s, r, high, low)
+    for r, size in _found(s):
+        high, low = (replace(r, index=names.index(f"{r.index}_{digit}"), lower=ends[0], upper=ends[1]) for digit, ends in
+                     (("high", (r.lower // size, r.upper // size)), ("low", (0, size))))
+        s = in_digits(s, r, high, low)
     return s
+
+
+def _found(s: pr.Statement) -> list[tuple[pr.Range, int]]:
+    """The indices that are worth being split, each with the values of its lower digit."""
+    limited = {i for b in s.bounds for e in (b.lower, b.upper, pr.Index(b.index)) for i in pr.index_names(e)}
+    fixed = [r for r in s.ranges[s.depth:] if not (
+        r.index in limited or r.down or isinstance(r.extent, Size) or isinstance(r.lower, Size))]
+    sizes = ((r, _size(s, r.index)) for r in fixed)
+    return [(r, size) for r, size in sizes
+            if size is not None and r.lower % size == 0 and r.extent % size == 0 and _worth(s, r.index, size)]
 
 
 def _size(s: pr.Statement, index: str) -> int | None:

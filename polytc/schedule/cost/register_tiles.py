@@ -156,9 +156,14 @@ def _apart(target: AccessStrides, t: RegisterTile) -> int:
 
 def _in_one_set(reads: tuple[AccessStrides, ...], t: RegisterTile) -> int:
     """Of how many operands do the rows of a tile lie in lines that meet in one set of the first cache?"""
-    strides = [a.stride(t.jam) for a in reads] if t.jam is not None else []
-    return sum(stride is not None and stride != 0 and stride * a.width % ONE_WAY == 0
-               for a, stride in zip(reads, strides, strict=False))
+    return sum(_crowded(a, t.jam) for a in reads)
+
+
+def _crowded(a: AccessStrides, jam: str | None) -> bool:
+    """Do the rows of an operand lie in lines that meet in one set? With more rows than it has ways, what was fetched ahead is
+    gone before it is read."""
+    stride = a.stride(jam) if jam is not None else None
+    return stride is not None and stride != 0 and stride * a.width % ONE_WAY == 0
 
 
 def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:
@@ -212,6 +217,7 @@ def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, 
     far = [(_stride(a, last) if _far(a, last, steps, machine) else 0, a.stride(vector) == 1) for a in accesses[1:]]
     single = [_single(a, vector, reduced, lanes, machine) for a in accesses[1:]]
     moves = [(jam is not None and a.stride(jam) != 0, a.stride(vector) != 0) for a in accesses[1:]]
+    crowded = [down and along and _crowded(a, jam) for a, (down, along) in zip(accesses[1:], moves, strict=True)]
 
     @functools.cache
     def tile(m: int, n: int) -> float:
@@ -219,6 +225,7 @@ def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, 
         busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
         misses = sum(x * (costs.ahead if in_row and stride <= n * lanes else costs.miss)
                      for x, (stride, in_row) in zip(loads, far, strict=True) if stride)
+        misses += costs.miss * sum(x for x, meet in zip(loads, crowded, strict=True) if meet and m > machine.caches[0].ways)
         step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * costs.load + misses
         store = 1 if accesses[0].stride(vector) == 1 else costs.scatter * lanes
         return steps * step + m * n * store

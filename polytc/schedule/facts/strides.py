@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.affine import Affine, Quotient, Remainder, affine
 from polytc.program.linear import linear
 from polytc.program.scalars import I64
 from polytc.program.words import PARTS, WORD
 
 ROW = 2
 """Elements of a row that vectors take apart and put together: as many as a shuffle has operands."""
+LONG = 16
+"""Values of a digit of an index from which its loop has whole vectors: the digit walks, the one above it stands still."""
 
 
 @dataclass(frozen=True)
 class AccessStrides:
-    """One access of a statement. strides: index -> elements per step; an index that occurs under `//`, `%` or in a gather has
-    stride None (unknown). write: it is the target. bytes: of the whole tensor. width: bytes of an element."""
+    """One access of a statement. strides: index -> elements per step; an index that occurs under `//` or `%` by a small
+    number, or in a gather, has stride None (unknown). write: it is the target. bytes: of the whole tensor. width: bytes of an
+    element."""
 
     tensor: str
     write: bool
@@ -94,19 +98,39 @@ def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> Acce
     halves = [block for sub in subscripts if linear(sub) is None and (block := panel(sub)) is not None]
     for sub, extent in zip(reversed(subscripts), reversed(t.shape), strict=True):
         form = linear(sub)
-        if form is None and (block := panel(sub)) is not None and (block[0], "%", block[2]) in halves:
+        block = panel(sub) if form is None else None
+        if block is not None and (block[0], "%", block[2]) in halves:
             if block[1] == "%":
                 total[block[0]] = step
             else:
                 total.setdefault(block[0], 0)
-        elif form is None:
-            total.update({e.name: None for e in pr.walk(sub) if isinstance(e, pr.Index)})
         else:
-            for index, c in form.terms:
+            for index, c in _steps(sub) if form is None else form.terms:
                 known = total.get(index, 0)
-                total[index] = None if known is None else known + c * step
+                total[index] = None if known is None or c is None else known + c * step
         step *= extent
     return AccessStrides(t.name, write, t.size * t.dtype.bytes, t.dtype.bytes, tuple(sorted(total.items())))
+
+
+def _steps(e: pr.Expr) -> Iterator[tuple[str, int | None]]:
+    """How far a subscript with quotients or remainders moves where an index advances by one, but for the few times that these
+    begin anew; None for an index where that happens in each vector."""
+    form = affine(e)
+    if form is None:
+        yield from ((i, None) for i in pr.index_names(e))
+        return
+    for atom, c in form.terms:
+        match atom:
+            case str():
+                yield atom, c
+            case Quotient(a=Affine() as inner, divisor=n) | Remainder(a=Affine() as inner, divisor=n):
+                for index, times in inner.terms:
+                    if isinstance(index, str):
+                        yield index, None if n < LONG * abs(times) else c * times if isinstance(atom, Remainder) else 0
+                    else:
+                        yield from ((i, None) for i in pr.index_names(e))
+            case _:
+                yield from ((i, None) for i in pr.index_names(e))
 
 
 def panel(e: pr.Expr) -> tuple[str, str, int] | None:

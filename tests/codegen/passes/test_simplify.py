@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -125,6 +126,39 @@ def test_divisions(op: str) -> None:
         quotients = {value(L.binary("//", one, L.const(divisor)), x, 0) for x in range(8)}
         if one in LINEAR and (len(quotients) == 1 or all(c % divisor == 0 for c in linear_forms.linear(one).values())):
             assert op not in L.format_expr(made), L.format_expr(e)
+
+
+def lane(e: L.Expr, n: int, x: int) -> int:
+    match e:
+        case L.Ramp():
+            return value(e.base, x, 0) + n * e.stride
+        case L.Broadcast():
+            return value(e.a, x, 0)
+        case L.Binary():
+            assert isinstance(e.b, L.Const)
+            a = lane(e.a, n, x)
+            return a // int(e.b.value) if e.op == "//" else a % int(e.b.value)
+    return int(e.value)
+
+
+@pytest.mark.parametrize("op", ["//", "%"])
+def test_divided_lanes(op: str) -> None:
+    """A quotient that is the same in all lanes is a number; the remainder is a ramp then."""
+    for factor, start, stride, divisor in itertools.product((1, 4, 6, 8), (0, 1, 3, -4), (1, 2), (1, 2, 4, 8, 12, 16)):
+        ramp = L.Ramp(P.scaled("x", factor, L.const(start)), stride, 4)
+        made = simplify.expr(L.binary(op, ramp, L.Const(divisor, I64, 4)), KNOWN)
+        for x in range(8):
+            expected = [n // divisor if op == "//" else n % divisor for n in (factor * x + start + k * stride for k in range(4))]
+            assert [lane(made, k, x) for k in range(4)] == expected, L.format_expr(made)
+        shared = math.gcd(factor, divisor)
+        apart = start % shared + 3 * stride >= shared
+        assert isinstance(made, L.Binary) == apart, (factor, start, stride, divisor)
+
+
+def test_one_element_for_all_lanes_is_loaded_once() -> None:
+    scales = L.Buffer("s", F32, (8,))
+    whole = L.Load(scales, (L.binary("//", L.Ramp(P.scaled("x", 4), 1, 4), L.Const(16, I64, 4)),), F32, 4)
+    assert simplify.value(whole, KNOWN) == L.Broadcast(L.Load(scales, (L.binary("//", X, L.const(4)),), F32), 4, F32)
 
 
 def test_lanes_that_all_decide_alike() -> None:

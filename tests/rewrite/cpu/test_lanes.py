@@ -46,6 +46,26 @@ def test_small_steps_have_lanes(targets: tuple[str, ...], text: str) -> None:
         np.testing.assert_array_equal(polytc.run(text, **given, target=target), evaluate(program, given)["S"])
 
 
+@pytest.mark.parametrize(("text", "shapes"), [
+    ("S[i] += X[i,k]*s[i,k//32]", {"X": (9, 256), "s": (9, 8)}), ("S[i] += X[i,k]*s[k%32]", {"X": (9, 256), "s": (32,)}),
+    ("S[i] += X[i,k]*s[k//24]", {"X": (9, 240), "s": (10,)}), ("S[i] += X[i,k]*s[(k+8)//16]", {"X": (9, 150), "s": (10,)}),
+    ("S[i] += X[i,32*g+k]*s[i,g] where k in 0:16", {"X": (9, 256), "s": (9, 8)}),
+    ("S[i] += X[i,k]*s[k//64,k%64]", {"X": (9, 256), "s": (4, 64)})])
+def test_scales_of_groups_have_lanes(targets: tuple[str, ...], text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    program = build(text, shapes)
+    (chosen,) = lanes.decide(program, AVX512).choices
+    assert chosen.along == "k"
+    given = {n: np.random.default_rng(1).integers(-9, 9, s).astype(np.float32) for n, s in shapes.items()}
+    x = given["X"][:, :256 // 32 * 32].reshape(9, 8, 32)[:, :, :16].reshape(9, -1) if "32*g" in text else given["X"]
+    at = np.arange(x.shape[1])
+    s = {"k//32]": lambda s: s[:, at // 32], "k%32]": lambda s: s[at % 32], "k//24]": lambda s: s[at // 24],
+         "(k+8)//16]": lambda s: s[(at + 8) // 16], "i,g] where k in 0:16": lambda s: s[:, at // 16],
+         "k//64,k%64]": lambda s: s[at // 64, at % 64]}
+    scale = next(f for end, f in s.items() if text.endswith(end))(given["s"])
+    for target in targets:
+        np.testing.assert_array_equal(polytc.run(text, **given, target=target), (x * scale).sum(1))
+
+
 TRIANGLES = {"S[i] += X[i,k] where k <= i": lambda x, n: np.tril(x).sum(1),
              "S[i] max= X[i,k] where k <= i": lambda x, n: np.where(np.tri(n) > 0, x, -np.inf).max(1),
              "S[i] += X[i,k]*Y[k] where k >= i": lambda x, n: np.triu(x) @ np.arange(n),

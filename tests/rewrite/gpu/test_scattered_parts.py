@@ -46,16 +46,16 @@ def test_each_item_has_a_copy(name: str) -> None:
 
 
 RANGES = {
-    "as large as what is scattered": ("def f(i32[3000] x) -> (i32[2900] H) { H[x[i]] += 1 }", 1),
+    "as large as what is scattered": ("def f(i32[3000] x) -> (f32[2900] H) { H[x[i]] += 1.5 }", 1),
     "a gradient of an embedding": ("def f(i64[700] x, f32[700,6] g) -> (f32[450,6] H) { H[x[i],d] += g[i,d] }", 1),
     "parts and ranges": ("def f(i32[9001] x, f32[9001] w) -> (f32[2999] H) { H[x[i]] += w[i] }", 3),
-    "the second dimension": ("def f(i32[3000] x, i32[3000] y) -> (i32[3,1000] H) { H[x[i],y[i]] += 1 }", 1),
+    "the second dimension": ("def f(i32[3000] x, i32[3000] y) -> (f32[3,1000] H) { H[x[i],y[i]] += 1.5 }", 1),
     "largest": ("def f(i32[3001] x, f32[3001] w) -> (f32[2000] H) { H[x[i]] max= w[i] }", 1),
     "the last one counts": ("def f(i32[3000] x, inout i32[2900] H) -> (H) { H[x[i]] = i32(i) where i in 0:3000 }", 1),
     "rows, the last of which count": ("def f(i32[3000] x, f32[3000,3] g, inout f32[901,3] H) -> (H) { H[x[i],d] = g[i,d] }", 1),
     "a start by another statement": ("def f(i32[3000] x, i32[2900] y) -> (i32[2900] H) { H[j] = y[j]; "
                                      "H[x[i]] = i32(i) where i in 0:3000 }", 1),
-    "a sum that goes on": ("def f(i32[3000] x, inout i32[2900] H) -> (H) { H[x[i]] += 2 where i in 3:2990, i % 3 == 1 }", 1),
+    "a sum that goes on": ("def f(i32[3000] x, inout f32[2900] H) -> (H) { H[x[i]] += 2.5 where i in 3:2990, i % 3 == 1 }", 1),
 }
 
 

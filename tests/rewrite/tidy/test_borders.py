@@ -89,6 +89,12 @@ def test_steps_of_time(targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(given, expected)
 
 
+@pytest.mark.parametrize("mask", ["j >= 63 - i", "!(j <= i) || j < i - 30", "j <= i && j > i - 20", "i + j < 100"])
+def test_masks_stay(mask: str) -> None:
+    program = stages.build(f"Y[i,j] = {mask} ? X[i,j] : 0.0", {"X": (131, 200)}, {})
+    assert borders.split_all(program) == program
+
+
 def test_parts_that_never_run(targets: tuple[str, ...]) -> None:
     """Conditions may leave nothing of a part, about which isl's scheduler says nothing."""
     text = """def f(i32[5,5] A, i32[4,4] B) -> (T) {

@@ -52,6 +52,16 @@ def test_what_stays(text, shapes):
     assert read_digits.split(before) == before
 
 
+def test_digits_of_what_one_sum_reads_are_those_of_the_sum():
+    """Not of a temporary, which then is computed where it is read."""
+    text = "D[i,k] = (W[i,k//2] - k%2)*s[i,k//16];  y[i] += D[i,k]*x[k] -> (y)"
+    before = stages.build(text, {"W": (9, 32), "s": (9, 4), "x": (64,)}, {})
+    after = read_digits.split(before)
+    assert "y[i] += (W[i, k_high] - f32(k_low)) * s[i, k_high // 8] * x[2 * k_high + k_low]" in str(after)
+    assert "D" not in {t.name for t in after.tensors}
+    same_results(before, after)
+
+
 def test_open_sizes_stay():
     op = polytc.compile("D[i] = i % 2 == 0 ? x[i//2] : y[i//2]", shapes={"x": ("N",), "y": ("N",)}, symbolic=True)
     for n in (1, 5, 64):
