@@ -55,7 +55,7 @@ class _Member:
         def ends() -> tuple[islpy.Val, islpy.Val]:
             band = self.mark.child(0)
             rows = band.band_get_partial_schedule().get_at(self.number).intersect_domain(band.get_domain())
-            return rows.min_val(), rows.max_val()
+            return isl.ends(rows)
         try:
             low, high = isl.bounded(self.mark.get_ctx(), isl.BUDGET, ends)
         except isl.QuotaExceeded:

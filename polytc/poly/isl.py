@@ -5,6 +5,7 @@ isl objects of different contexts must never meet, so every Scop owns one contex
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -56,6 +57,22 @@ def new_context() -> islpy.Context:
     ctx.set_schedule_serialize_sccs(1)
     ctx.set_schedule_max_coefficient(LARGEST)
     return ctx
+
+
+def ends(values: islpy.UnionPwAff) -> tuple[islpy.Val, islpy.Val]:
+    """The smallest and the largest of some integers. isl takes no fractions such as i/2, which it makes of floor(i/2) where all i
+    are even; it finds the ends of the set of such values."""
+    try:
+        return values.min_val(), values.max_val()
+    except islpy.Error as e:
+        if "expecting integer affine" not in str(e):
+            raise
+    found = tuple(sets(islpy.UnionMap.from_union_pw_aff(values).range()))
+    return min((s.dim_min_val(0) for s in found), key=_sorted), max((s.dim_max_val(0) for s in found), key=_sorted)
+
+
+def _sorted(value: islpy.Val) -> float:
+    return value.to_python() if value.is_int() else math.inf if value.is_infty() else -math.inf
 
 
 def bounded(ctx: islpy.Context, operations: int, compute: Callable[[], R]) -> R:

@@ -123,7 +123,7 @@ def _rows(member: islpy.UnionPwAff) -> tuple[tuple[str, str], ...]:
 
 def _extent(member: islpy.UnionPwAff) -> int | None:
     """How many values a member takes, at most."""
-    low, high = member.min_val(), member.max_val()
+    low, high = isl.ends(member)
     return high.to_python() - low.to_python() + 1 if low.is_int() and high.is_int() else None
 
 

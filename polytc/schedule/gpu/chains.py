@@ -1,7 +1,9 @@
 """Statements one after another over a batch, in one launch: a work-group a member, which keeps what it hands on to itself.
 
     A[b,i] = X[b,i] - X[b,31-i];  C[b,i] = A[b,i] - A[b,31-i];  D[b,i] = C[b,i] * C[b,31-i]     with X[9000,32] on gpu
-    ->  block0 b { thread0 i % 32 { A[b,i] = X[b,i] - X[b,31 - i] };  ... }
+    ->  block0 b { parallel i // 32 { thread0 i % 32 { A[b,i] = X[b,i] - X[b,31 - i] } };
+                   parallel i // 32 { thread0 i % 32 { C[b,i] = A[b,i] - A[b,31 - i] } };
+                   parallel i // 32 { thread0 i % 32 { D[b,i] = C[b,i] * C[b,31 - i] } } }
 
 Where each statement reads other elements than its own item made of the one before, such as the stages of a Fourier transform,
 each would be a launch over all members, and the temporaries would go through memory in between. In a group the items meet at

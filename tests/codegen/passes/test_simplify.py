@@ -148,7 +148,8 @@ def test_divided_lanes(op: str) -> None:
         ramp = L.Ramp(P.scaled("x", factor, L.const(start)), stride, 4)
         made = simplify.expr(L.binary(op, ramp, L.Const(divisor, I64, 4)), KNOWN)
         for x in range(8):
-            expected = [n // divisor if op == "//" else n % divisor for n in (factor * x + start + k * stride for k in range(4))]
+            places = [factor * x + start + k * stride for k in range(4)]
+            expected = [n // divisor if op == "//" else n % divisor for n in places]
             assert [lane(made, k, x) for k in range(4)] == expected, L.format_expr(made)
         shared = math.gcd(factor, divisor)
         apart = start % shared + 3 * stride >= shared

@@ -9,6 +9,7 @@ reading those takes longer than the products saved.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -43,27 +44,32 @@ class Tiles:
 
 def decide(program: pr.Program, machine: Machine) -> Decision:
     """The convolutions that take fewer cycles in Winograd's way; of open sizes, for the typical ones."""
-    program = numeric(program)
     fixed, chosen, why = hoist.constants(program), list[Tiles](), Reasons()
-    for s in program.statements:
-        convolution = winograd.recognise(program, s)
-        choice = choose(convolution, convolution.weights.tensor in fixed, machine, why) if convolution is not None else None
+    for convolution in _convolutions(program):
+        choice = choose(convolution, convolution.weights.tensor in fixed, machine, why)
         if choice is not None:
-            chosen.append(Tiles(s.name, choice.results, choice.block))
+            chosen.append(Tiles(convolution.statement.name, choice.results, choice.block))
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
 def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each convolution, the sums as written and the tiles that are tried."""
-    program = numeric(program)
     fixed, places = hoist.constants(program), list[list[Option]]()
-    for s in program.statements:
-        found = winograd.recognise(program, s)
-        if found is not None:
-            times = _times(found, found.weights.tensor in fixed, machine)
-            places.append([Option((), direct_time(found, machine).seconds),
-                           *(Option((Tiles(s.name, c.results, c.block),), seconds) for c, seconds in times.items())])
+    for found in _convolutions(program):
+        times, name = _times(found, found.weights.tensor in fixed, machine), found.statement.name
+        places.append([Option((), direct_time(found, machine).seconds),
+                       *(Option((Tiles(name, c.results, c.block),), seconds) for c, seconds in times.items())])
     return places
+
+
+def _convolutions(program: pr.Program) -> Iterator[Convolution]:
+    """Those of a program, with typical sizes, that are convolutions for all sizes."""
+    typical = numeric(program)
+    for s in program.statements:
+        if winograd.recognise(program, s) is not None:
+            found = winograd.recognise(typical, typical.statement(s.name))
+            if found is not None:
+                yield found
 
 
 def rewrite(program: pr.Program, decision: Decision) -> pr.Program:
@@ -73,15 +79,14 @@ def rewrite(program: pr.Program, decision: Decision) -> pr.Program:
 
 def fits(program: pr.Program, machine: Machine, tiles: Tiles) -> str:
     """Why a statement cannot be computed in such tiles; '' if it can."""
-    program = numeric(program)
-    convolution = winograd.recognise(program, program.statement(tiles.statement))
+    convolution = next((c for c in _convolutions(program) if c.statement.name == tiles.statement), None)
     if convolution is None:
         return f"{tiles.statement} is no convolution of f32 with {TAPS} x {TAPS} taps and stride 1"
     if tiles.results not in RESULTS:
         return f"tiles have {' or '.join(map(str, RESULTS))} results a side"
     most = convolution.tiles(tiles.results)
     if tiles.block == 0 and not convolution.numbered:
-        return "all images make one block where their number is open, and one size"
+        return "all images make one block where their number is open, and nothing else"
     return "" if 0 <= tiles.block <= most else f"a block has 1 to {most} tiles"
 
 
@@ -133,7 +138,8 @@ def time(convolution: Convolution, choice: Choice, constant: bool, machine: Mach
     channels, filters = _count(convolution.channels), _count(convolution.filters)
     points = (choice.results + TAPS - 1) ** 2
     images, of_image = _count(convolution.batch) if convolution.apart else 1, convolution.tiles(choice.results)
-    tiles, blocks = (choice.block, images * -(-of_image // choice.block)) if choice.block else (images * of_image, 1)
+    rows = images * (-(-convolution.windows[0].place.extent // choice.results) if convolution.lines else 1)
+    tiles, blocks = (choice.block, rows * -(-of_image // choice.block)) if choice.block else (rows * of_image, 1)
     weights = points * channels * filters * groups
     products = estimates.arithmetic(machine, points * groups * _product(tiles, filters, channels, machine))
     streamed = estimates.streamed(machine, 4 * weights)

@@ -34,12 +34,16 @@ from polytc.program.generalise import fitted
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import F32
-from polytc.program.sizes import Size, mapped, specialised
+from polytc.program.sizes import Size, mapped, specialised, surely
 from polytc.rewrite.cpu.winograd import winograd_text
 from polytc.rewrite.cpu.winograd.winograd_text import Layout, Window
 
 TAPS = 3
 """Extent of the windows that are recognised, in both dimensions."""
+
+
+SAMPLE = 8
+"""What stands for open sizes of the stages' text, of which all extents are sums."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +62,25 @@ class Convolution:
     filters: tuple[pr.Range, ...]
 
     @property
+    def lines(self) -> bool:
+        """Are blocks of tiles of one line each? They are where it is open how large images are."""
+        return any(_is_open(w.place) for w in self.windows)
+
+    @property
     def apart(self) -> bool:
         """Are blocks of tiles of one image each? They are where it is open how many images there are."""
-        return any(r.typical or isinstance(r.extent, Size) for r in self.batch)
+        return self.lines or any(map(_is_open, self.batch))
 
     @property
     def numbered(self) -> bool:
         """Can the tiles of all images be numbered in a row where it is open how many images there are?"""
-        return self.apart and not any(r.typical or isinstance(r.extent, Size) for r in self.batch[1:])
+        return self.apart and not self.lines and not any(map(_is_open, self.batch[1:]))
 
     def tiles(self, results: int) -> int:
-        """Tiles of results x results elements that cover what blocks are made of: an image, or the results of all batches."""
+        """Tiles of results x results elements that cover what blocks are made of: a line of an image, an image, or the results
+        of all batches."""
+        if self.lines:
+            return -(-self.windows[1].place.extent // results)
         images = 1 if self.apart else prod(r.extent for r in self.batch)
         return images * prod(-(-w.place.extent // results) for w in self.windows)
 
@@ -88,6 +100,10 @@ def rewrite(program: pr.Program, chosen: Mapping[str, Choice]) -> pr.Program:
         if convolution is not None:
             program = _applied(program, convolution, chosen[s.name])
     return program
+
+
+def _is_open(r: pr.Range) -> bool:
+    return r.typical or isinstance(r.extent, Size)
 
 
 # ---- recognition
@@ -118,7 +134,7 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     ranges = s.by_index
     written = _indices(target)
     windows = [w for form in image if (w := _window(form, ranges, written, image, kernel)) is not None]
-    if len(windows) < 2 or not _meets(program.tensor(data.tensor), image, ranges):
+    if len(windows) < 2 or not surely(lambda: _meets(program.tensor(data.tensor), image, ranges)):
         return None
     windows = windows[-2:]
     sliding = {i for w in windows for i in (w.place.index, w.tap.index)}
@@ -129,8 +145,8 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     batch, groups, channels, filters = (tuple(kinds.pop(key, ())) for key in _KINDS)
     if kinds or not channels or not filters:
         return None
-    if any(r.typical for r in (*groups, *channels, *filters, *(w.place for w in windows))):
-        return None  # tiles are counted while code is made
+    if any(map(_is_open, (*groups, *channels, *filters))) or not _fits_in_lines(program.tensor(data.tensor), image, windows):
+        return None
     alone = {form.index for form in image}
     channels = tuple(sorted(channels, key=lambda r: r.index in alone))  # vectors run along the last ones, not along taps
     return Convolution(s, data, weights, (windows[0], windows[1]), batch, groups, channels, filters)
@@ -147,6 +163,17 @@ def _all_linear(subscripts: tuple[pr.Expr, ...]) -> tuple[Linear, ...] | None:
 
 def _indices(forms: tuple[Linear, ...]) -> set[str]:
     return {i for f in forms for i, _ in f.terms}
+
+
+def _fits_in_lines(data: pr.Tensor, image: tuple[Linear, ...], windows: list[Window]) -> bool:
+    """Where it is open how large images are: do the places see all of the data, for all sizes? Then zeros lie behind it in
+    whole tiles."""
+    extents = [next(n for form, n in zip(image, data.shape, strict=True) if form.coefficient(w.place.index)) for w in windows]
+    if not any(isinstance(n, Size) for w, extent in zip(windows, extents, strict=True) for n in (extent, *w.place.ends)):
+        return True
+    behind = [extent - w.start - w.place.extent for w, extent in zip(windows, extents, strict=True)]
+    fixed = not any(isinstance(n, Size) for n in (*behind, *(w.place.lower for w in windows)))
+    return fixed and all(1 - TAPS <= n <= TAPS - 1 for n in behind)
 
 
 def _meets(data: pr.Tensor, image: tuple[Linear, ...], ranges: Mapping[str, pr.Range]) -> bool:
@@ -181,7 +208,7 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
     block = choice.block or convolution.tiles(choice.results)
     layout = Layout(convolution.data, (shape[sliding[0]], shape[sliding[1]]), convolution.weights, convolution.windows,
                     convolution.batch, convolution.groups, convolution.channels, convolution.filters, choice.results,
-                    block, convolution.apart, choice.block == 0)
+                    block, convolution.apart, choice.block == 0, convolution.lines)
     data, weights = program.tensor(convolution.data.tensor), program.tensor(convolution.weights.tensor)
     stages = _stages(layout, data.shape, weights.shape)
     names = {"X": data.name, "W": weights.name}
@@ -209,6 +236,8 @@ def _contains(e: pr.Expr, index: str) -> bool:
 def _stages(layout: Layout, data: tuple[int, ...], weights: tuple[int, ...]) -> pr.Program:
     """The program of the stages. Text is built for numbers: where some are open it is built for several, of which the extents
     are formulas, as nothing else in the stages depends on them."""
+    if layout.lines:
+        return _open_stages(layout, data, weights)
     numbers = (data, tuple(r.extent for r in layout.batch))
     given = tuple(dict.fromkeys(n for row in numbers for n in row if isinstance(n, Size)))
     if not given:
@@ -222,6 +251,18 @@ def _stages(layout: Layout, data: tuple[int, ...], weights: tuple[int, ...]) -> 
         return _built(winograd_text.stages(fixed), mapped(data, number.__getitem__), weights,
                       tuple(winograd_text.sizes(fixed).items()))
     return specialised(fitted([at(p) for p in points], points), dict(zip(names, given)))
+
+
+def _open_stages(layout: Layout, data: tuple[int, ...], weights: tuple[int, ...]) -> pr.Program:
+    """The same where the extents of images are open: what the text calls sizes may be any numbers."""
+    numbers = winograd_text.sizes(layout)
+    given = [n for n, value in numbers.items() if isinstance(value, Size)]
+    text, shape = winograd_text.stages(layout), mapped(data, lambda n: SAMPLE)
+
+    def at(point: Mapping[str, int]) -> pr.Program:
+        return _built(text, shape, weights, tuple({**numbers, **point}.items()))
+    points = [{n: SAMPLE + (n == moved) for n in given} for moved in ("", *given)]
+    return specialised(fitted([at(p) for p in points], points), {n: numbers[n] for n in given})
 
 
 @lru_cache(maxsize=256)

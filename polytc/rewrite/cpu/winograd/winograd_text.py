@@ -48,7 +48,8 @@ class Layout:
     """What the text depends on: the two reads, the extents of the data along the windows, the roles of the indices (see
     winograd.Convolution), results of a tile in each dimension, tiles of a block; apart: blocks are of one image each, not
     of the tiles of all images in a row, so that nothing but extents depends on how many images there are; whole: the products
-    are of all tiles of all images at once, where blocks are apart."""
+    are of all tiles of all images at once, where blocks are apart; lines: blocks are of one line of tiles each, so that nothing
+    but extents depends on how large the images are."""
 
     data: pr.Read
     extents: tuple[int, int]
@@ -62,6 +63,7 @@ class Layout:
     block: int
     apart: bool = False
     whole: bool = False
+    lines: bool = False
 
     @property
     def joined(self) -> tuple[pr.Range, ...]:
@@ -76,7 +78,14 @@ class Layout:
 
     @property
     def blocks(self) -> int:
-        return -(-prod(r.extent for r in self.joined) * prod(self.grid) // self.block)
+        """Of all images, of one, or of a line."""
+        tiles = self.grid[1] if self.lines else prod(r.extent for r in self.joined) * prod(self.grid)
+        return -(-tiles // self.block)
+
+    @property
+    def several(self) -> bool:
+        """Are there several blocks, or may there be?"""
+        return self.lines or self.blocks > 1
 
     @property
     def result(self) -> tuple[pr.Expr, ...]:
@@ -99,13 +108,14 @@ def stages(layout: Layout) -> str:
 def sizes(layout: Layout) -> dict[str, int]:
     """The values of the text's scalar arguments, so that convolutions of many sizes share one text: tiles of a block, and
     blocks; tiles in a line, lines, and both; extents of the data with its padding, where the data lies in it, and of the
-    result; `c0s` is the extent of index `c0`."""
+    result; `c0s` is the extent of index `c0`. In lines the text has formulas for what follows from others."""
     high, wide = layout.grid
-    rows, columns = _places(layout, layout.windows[0].tap.extent - 1)
-    found = {"block": layout.block, "blocks": layout.blocks, "wide": wide, "high": high, "area": high * wide, "rows": rows,
-             "columns": columns}
-    for name, (low, high) in _data(layout).items():
-        found |= {f"{name}_from": low, f"{name}_to": high}
+    found = {"block": layout.block, "blocks": layout.blocks, "high": high}
+    if not layout.lines:
+        rows, columns = _places(layout, layout.windows[0].tap.extent - 1)
+        found |= {"wide": wide, "area": high * wide, "rows": rows, "columns": columns}
+        for name, (start, end) in _data(layout).items():
+            found |= {f"{name}_from": start, f"{name}_to": end}
     found |= {f"{name}s": r.extent for name, r in _roles(layout, "ngcm")}
     found |= {f"{name}s": w.place.extent for name, w in zip("yx", layout.windows, strict=True)}
     return found | ({"room": _batches(layout)[0]} if layout.joined else {})
@@ -129,11 +139,21 @@ def _padded(layout: Layout) -> list[str]:
     around: list[str] = []
     numbers = sizes(layout)
     for name, (low, high) in _data(layout).items():
+        start, end = _where_data(layout, name)
         upper = inside[name][1]
-        around += [_zero(cells, inside | {name: ("0", f"{name}_from")})] if low > 0 else []
-        around += [_zero(cells, inside | {name: (f"{name}_to", upper)})] if high < numbers[upper] else []
-        inside[name] = (f"{name}_from", f"{name}_to")
+        around += [_zero(cells, inside | {name: ("0", start)})] if low > 0 else []
+        around += [_zero(cells, inside | {name: (end, upper)})] if layout.lines or high < numbers[upper] else []
+        inside[name] = (start, end)
     return [f"P[{', '.join(cells)}] = ({_read('X', subscripts)} else 0){_bounds(inside)}", *around]
+
+
+def _where_data(layout: Layout, name: str) -> tuple[str, str]:
+    """From where to where there is data in P along one of its dimensions."""
+    if not layout.lines:
+        return f"{name}_from", f"{name}_to"
+    d = "yx".index(name)
+    window = layout.windows[d]
+    return str(max(0, -window.start)), f"{name}s + {layout.extents[d] - window.start - window.place.extent}"
 
 
 def _zero(cells: list[str], bounds: dict[str, tuple[str, str]]) -> str:
@@ -141,13 +161,20 @@ def _zero(cells: list[str], bounds: dict[str, tuple[str, str]]) -> str:
 
 
 def _cells(layout: Layout) -> tuple[str, ...]:
-    """Extents of P, by name."""
+    """Extents of P; in lines with one place more than tiles see, so that there are zeros behind the data for all sizes."""
     batch = ("room", *_extents(layout, "n")[1:]) if layout.joined else _extents(layout, "n")
-    return *batch, "rows", "columns", *_extents(layout, "gc")
+    rows, columns = "rows", "columns"
+    if layout.lines:
+        more = layout.windows[0].tap.extent
+        rows, columns = f"{layout.results}*high + {more}", f"{layout.results}*block*blocks + {more}"
+    return *batch, rows, columns, *_extents(layout, "gc")
 
 
 def _data(layout: Layout) -> dict[str, tuple[int, int]]:
     """Where in P there is data, in the dimensions that are padded."""
+    if layout.lines:  # as much of it as the places see
+        return {name: (max(0, -w.start), extent - w.start)
+                for name, w, extent in zip("yx", layout.windows, layout.extents, strict=True)}
     found = {name: (0, r.extent) for name, r in _roles(layout, "n")[:1] if layout.joined}
     places = _places(layout, layout.windows[0].tap.extent - 1)
     for name, window, extent, upper in zip("yx", layout.windows, layout.extents, places, strict=True):
@@ -287,7 +314,8 @@ def _bounds(ranges: dict[str, tuple[str, str]]) -> str:
 
 
 def _block_names(layout: Layout) -> tuple[str, ...]:
-    return (*(_names(layout, "n") if layout.apart else ()), *(("b",) if layout.blocks > 1 else ()))
+    return (*(_names(layout, "n") if layout.apart else ()), *(("h",) if layout.lines else ()),
+            *(("b",) if layout.several else ()))
 
 
 def _product_row(layout: Layout) -> tuple[tuple[str, ...], str]:
@@ -302,12 +330,16 @@ def _product_row(layout: Layout) -> tuple[tuple[str, ...], str]:
 
 def _block_extents(layout: Layout) -> dict[str, str]:
     images = dict(zip(_names(layout, "n"), _extents(layout, "n"), strict=True)) if layout.apart else {}
-    return images | ({"b": "blocks"} if layout.blocks > 1 else {}) | {"t": "block"}
+    lines = {"h": "high"} if layout.lines else {}
+    return images | lines | ({"b": "blocks"} if layout.several else {}) | {"t": "block"}
 
 
 def _tile(layout: Layout, row: str, column: str) -> tuple[str, ...]:
-    """Subscripts of batch and places for element (row, column) of tile t of block b; tiles are numbered row by row."""
-    number = "(block*b + t)" if layout.blocks > 1 else "t"
+    """Subscripts of batch and places for element (row, column) of tile t of block b; tiles are numbered row by row, or in each
+    line h."""
+    number = "(block*b + t)" if layout.several else "t"
+    if layout.lines:
+        return (*_names(layout, "n"), f"{layout.results}*h + {row}", f"{layout.results}*{number} + {column}")
     batch: list[str] = []
     above = "area"
     for extent in reversed(_extents(layout, "n") if layout.joined else ()):
