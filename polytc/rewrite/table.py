@@ -29,6 +29,7 @@ from polytc.rewrite.gpu import launched_parts, unread_elements
 from polytc.rewrite.gpu.division import Divided
 from polytc.rewrite.gpu.softmax import fusion as online_softmax
 from polytc.rewrite.gpu.softmax.key_blocks import KeyBlocks
+from polytc.rewrite.gpu.time_tiles import tiling
 from polytc.rewrite.step import (
     CPU,
     FIXED_RANGES,
@@ -72,6 +73,9 @@ STEPS: tuple[Step, ...] = (
          needs=(OPEN,), open_sizes=True),
     Step("doall_loops", "`for` loops that carry nothing become flat", unconditional(doall_loops.flatten)),
     Step("loop_coalescing", "nested `for` loops become one", unconditional(coalesce.coalesce), needs=(FIXED_RANGES,)),
+    Step("time_tiles", "`for` loops around stencils run several iterations in a launch, tiles in local memory", tiling.tile,
+         tiling.decide, kinds=GPU, needs=(FIXED_RANGES,),
+         choice=tiling.Tiled, fits=tiling.fits, options=independent(tiling.options)),
     Step("rotated_buffers", "`for` loops exchange buffers in place of copying them", rotated_buffers.rotate,
          rotated_buffers.decide, kinds=GPU, needs=(FIXED_RANGES,),
          choice=rotated_buffers.Rotated, fits=rotated_buffers.fits, options=independent(rotated_buffers.options)),

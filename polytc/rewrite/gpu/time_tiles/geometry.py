@@ -81,7 +81,7 @@ def reach(program: pr.Program, s: Stencils) -> Reach:
         for name, offsets in x.reads.values():
             read = tuple((a - o, b + o) for (a, b), o in zip(x.beside, offsets, strict=True))
             needs[name] = _widest(needs.get(name, tile), read)
-    loads = tuple(x for b, beside in needs.items() if (x := _load(program, s, b, beside)) is not None)
+    loads = tuple(load for b, beside in needs.items() if (load := _load(program, s, b, beside)) is not None)
     return Reach(tuple(found), loads, tuple((a[0], b[0]) for a, b in sides), stored)
 
 
@@ -100,9 +100,9 @@ def carried(s: Stencils, tensor: str) -> bool:
 
 
 def _side(instances: Sequence[Instance], d: int, way: int) -> tuple[int, list[int]]:
-    """Towards lower coordinates of a dimension (way -1) or higher ones (1): the cells that a round computes beside what the next
-    one does, as few as can be, and those of each instance beside the tile in the last round. What an instance reads has been
-    computed there, in the same round if before it, else in the round before."""
+    """Towards lower coordinates of a dimension (way -1) or higher ones (1): the cells that a round computes beside what the
+    next one does, as few as can be, and those of each instance beside the tile in the last round. What an instance reads has
+    been computed there, in the same round if before it, else in the round before."""
     needs = [(reader, writer, way * offsets[d], writer >= reader)
              for reader, x in enumerate(instances) for name, offsets in x.reads.values()
              for writer, w in enumerate(instances) if w.target == name]

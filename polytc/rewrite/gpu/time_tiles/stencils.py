@@ -1,7 +1,7 @@
 """What a `for` loop around stencils computes: its stages, and where each reads what others made.
 
     for t in 0:100 { B[i] = A[i-1] + A[i+1] where i in 1:199;  A[i] = B[i] where i in 1:199 }
-    stages: [A] -> [A], [1:199], reads of A at -1 and 1; one state, which takes turns between two buffers
+    one stage: B in 1:199, from A at -1 and 1; one state, which takes turns between two buffers
 
 A stage is a statement in coordinates of its target: each index is a coordinate less a number, so that tensors of one rank share
 the coordinates of a group's tile. What a loop copies back at its end costs nothing in local memory: the buffers of a state take
