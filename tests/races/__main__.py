@@ -1,13 +1,13 @@
 """Kernels for GPUs under oclgrind, which finds races, accesses outside of arrays, barriers that not all items of a group reach
 and values that nobody stored; their results are compared as well.
 
-    python -m tests.races [polybench] [nodes] [histograms] [attention] [byte_sums] [stencils] [--every 10] [--machine generic-gpu/16]
-        [--only REGEX] [--minutes 60]
+    python -m tests.races [polybench] [nodes] [histograms] [attention] [byte_sums] [stencils] [--every 10]
+        [--machine generic-gpu/16] [--only REGEX] [--minutes 60]
 
-polybench: all its kernels, of the size MINI. nodes: of onnx's tests of single operators the first of each operator, and every
-Nth after it. histograms: scattered updates, in which items meet. byte_sums: by dot products of words. stencils: several iterations in a launch. Each program runs for
-each machine, in processes that are made anew when they crash. Prints what is found, a line each, and last how many programs
-ran; exit code 1 if anything was found.
+polybench: all its kernels, of the size MINI. nodes: of onnx's tests of single operators the first of each operator, and
+every Nth after it. histograms: scattered updates, in which items meet. byte_sums: by dot products of words. stencils:
+several iterations in a launch. Each program runs for each machine, in processes that are made anew when they crash. Prints
+what is found, a line each, and last how many programs ran; exit code 1 if anything was found.
 """
 
 from __future__ import annotations
