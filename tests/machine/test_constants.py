@@ -97,7 +97,7 @@ CONSTANTS = {
     "rewrite/tidy/rotated_buffers.py": {"MOST": TEXT},
     "rewrite/gpu/time_tiles/shapes.py": {**dict.fromkeys(("ROUNDS", "ITEMS", "ELEMENTS"), SEARCH), "MOST_ELEMENTS": TEXT,
                                          "FEWEST_ITEMS": SEARCH, "GRID": SHAPE},
-    "rewrite/gpu/time_tiles/stencils.py": {"AXES": SHAPE},
+    "rewrite/gpu/time_tiles/stencils.py": {"AXES": SHAPE, "FARTHEST": SEARCH},
     "rewrite/gpu/time_tiles/tiling.py": {"CLEARLY": MARGIN, "OPTIONS": SEARCH},
     "rewrite/tidy/rounding.py": {"LARGEST": EXACT},
     "rewrite/tidy/taps.py": {"MOST": TEXT, "PART": TIDY, "FEWEST": TIDY},

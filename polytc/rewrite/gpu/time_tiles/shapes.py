@@ -186,13 +186,24 @@ class Costs:
             cells *= min(w, ceil(active / unit) * unit + (unit if unit > 1 and shape.widths[d] > unit else 0))
         return cells * (self._cell(x, shape) + 2 * costs.guard / prod(shape.elements)) / (costs.lanes * self.machine.clock)
 
+    @cached_property
+    def _cells(self) -> dict[tuple[int, tuple[int, ...]], float]:
+        """What `_cell` has found so far, by the instance and the elements of an item."""
+        return {}
+
     def _cell(self, x: Instance, shape: Shape) -> float:
+        key = id(x), shape.elements
+        if key not in self._cells:
+            self._cells[key] = self._each(x, shape.elements)
+        return self._cells[key]
+
+    def _each(self, x: Instance, elements: tuple[int, ...]) -> float:
         """Multiply-adds of a unit in the time of one cell: the expression, and what it reads of local memory, each element once
         for all of an item's."""
         costs, value = self.machine.costs.groups, x.stage.statement.value
         steps = sum(isinstance(e, pr.Binary | pr.Unary | pr.Call | pr.Select) for e in pr.walk(value) if _is_number(e))
         rate = costs.double if value.dtype.is_float and value.dtype.bits == 64 else 1.0
-        block = list(product(*(range(e) for e in shape.elements[:-1])))
+        block = list(product(*(range(e) for e in elements[:-1])))
         near = 0.0
         for name in {b for b, _ in x.reads.values()}:
             mine = {(*(p + o for p, o in zip(at, offsets, strict=False)), offsets[-1])

@@ -23,6 +23,8 @@ Ends = tuple[tuple[int, int], ...]
 Offsets = tuple[int, ...]
 AXES = 3
 """Dimensions of a stencil at most: those of a grid of work-groups."""
+FARTHEST = 64
+"""How far neighbours may be: beyond that a tile is all halo."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,10 @@ def of(program: pr.Program, members: tuple[pr.Statement, ...]) -> Stencils | str
         if isinstance(stage, str):
             return stage
         stages.append(stage)
+    if any(program.tensor(t).dtype.kind == "c" for t in written):
+        return "complex numbers"
+    if any(low > high for s in stages for low, high in s.domain):
+        return "there is nothing to compute"
     if len({len(s.domain) for s in stages}) > 1 or not 1 <= len(stages[0].domain) <= AXES:
         return f"tensors of one to {AXES} dimensions, the same for all, may be"
     result = Stencils(loop, members, tuple(stages), turns, copied)
@@ -137,6 +143,8 @@ def _stage(s: pr.Statement, written: frozenset[str]) -> Stage | str:
             return f"{s.name} reads {read.tensor} elsewhere than beside what it writes"
         if read.tensor == s.target and any(offsets):
             return f"{s.name} reads neighbours in {s.target}, which it writes"
+        if max(map(abs, offsets), default=0) > FARTHEST:
+            return f"{s.name} reads {read.tensor} more than {FARTHEST} elements away"
         reads[read] = offsets
     return Stage(s, tuple(domain), tuple(index), reads)
 

@@ -242,3 +242,45 @@ class TestRegisters:
         ptx = nvrtc.compiled(source.text, "sm_90", source.options["build"].split()).decode().rstrip("\0")
         used = static.of_ptx(ptx, source.launches, "sm_90")
         assert {entry: x.spilled for entry, x in used.items() if x.spilled} == {}
+
+
+TWO = """def two(inout f32[50] A, f32[50] X) -> (A, Y, Z) {
+    Y[i] = X[i] * 2
+    for t in 0:9 { B[i] = A[i-1] + A[i+1] where i in 1:49; A[i] = B[i] where i in 1:49 }
+    Z[i] = A[i] + Y[i]
+    for t in 0:9 { B2[i] = Z[i-1] - Z[i+1] where i in 1:49; Z[i] = B2[i] where i in 1:49 }
+    Y[i] = Z[49-i] + Y[i]
+}"""
+
+
+def test_two_loops_among_other_statements() -> None:
+    p = stages.build(TWO, {})
+    firsts = [s.name for s in p.statements if s.loops][::2]
+    lines = "".join(f"{decisions.entry('time_tiles', tiling.Tiled(n, 2, (16,), (1,)))}\n" for n in firsts)
+    rng = np.random.default_rng(1)
+    a, x = (rng.integers(-3, 4, 50).astype("f4") for _ in range(2))
+    got = {"A": a.copy(), "X": x, "Y": np.zeros(50, "f4"), "Z": np.zeros(50, "f4")}
+    made = compiler.compile_program(p, InterpTarget(GENERIC_GPU), schedule=HEAD + lines)
+    made.run([got[n] for n in p.arrays])
+    for _ in range(9):
+        a[1:-1] = a[:-2] + a[2:]
+    z = a + 2 * x
+    for _ in range(9):
+        z[1:-1] = z[:-2] - z[2:]
+    for n, e in {"A": a, "Z": z, "Y": z[::-1] + 2 * x}.items():
+        assert np.array_equal(got[n], e), n
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("B[i] = A[i-99] where i in 99:300; A[i] = B[i] where i in 99:300", "elements away"),
+    ("B[i] = A[(i+1)%300] where i in 0:300; A[i] = B[i] where i in 0:300", "elsewhere than beside"),
+    ("B[i] = A[max(i-1,0)] where i in 0:300; A[i] = B[i] where i in 0:300", "elsewhere than beside")])
+def test_what_has_no_tiles(body: str, said: str) -> None:
+    p = stages.build(f"def f(inout f32[300] A) -> (A) {{ for t in 0:20 {{ {body} }} }}", {})
+    assert said in str(tiling.decide(p, GPU).reasons[0])
+
+
+def test_complex_numbers_have_no_tiles() -> None:
+    p = stages.build("def f(inout c64[300] A) -> (A) { for t in 0:20 { B[i] = A[i-1] + A[i+1] where i in 1:299; "
+                     "A[i] = B[i] where i in 1:299 } }", {})
+    assert "complex numbers" in str(tiling.decide(p, GPU).reasons[0])
