@@ -30,16 +30,19 @@ def _gpu(cores: int, warp: int, local: int, group: int, line: int, l2: int, *, r
                    local_bytes=local, warp=warp, item_registers=registers, fast_local_memory=fast_local_memory)
 
 
-def _amd(cores: int, warp: int, l2: int, dots: tuple[str, ...]) -> Machine:
-    """A GPU of AMD: compute units, items of a wavefront, bytes of the second cache, see Machine.word_dots."""
+def _amd(cores: int, warp: int, l2: int, dots: tuple[str, ...], double: float) -> Machine:
+    """A GPU of AMD: compute units, items of a wavefront, bytes of the second cache, see Machine.word_dots and
+    costs.groups.double."""
     hoisted = "measured: clang 14 takes 256 registers for 64 sums and 16 steps of 16 operands at once, 126 for 4 steps"
     lanes = "documented: AMD, CDNA 2 and RDNA instruction sets: 64 lanes of a compute unit start a multiply-add in a cycle"
     dot = "documented: AMD, CDNA 2 and RDNA 2 instruction sets: v_dot4 at the rate of multiply-adds of f32"
+    rate = "documented: AMD, CDNA 2 white paper: f64 at the rate of f32; RDNA instruction sets: at a sixteenth"
     integer = "guess: products of bytes are v_mad_i32_i24, at the rate of multiply-adds of f32"
     made = _gpu(cores, warp, 64 << 10, 1024, 128, l2).costing({"groups.hoisted": 1.0, "groups.lanes": 64, "groups.dot": 1.0,
-                                                              "groups.integer": 1.0})
+                                                              "groups.integer": 1.0, "groups.double": double})
     return replace(made, word_dots=dots, origins=(("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
-                                                  ("costs.groups.dot", dot), ("costs.groups.integer", integer)))
+                                                  ("costs.groups.dot", dot), ("costs.groups.integer", integer),
+                                                  ("costs.groups.double", rate)))
 
 
 def _xe() -> Machine:
@@ -49,11 +52,14 @@ def _xe() -> Machine:
     return replace(made, word_dots=EITHER_SIGN, origins=(("costs.groups.dot", dot),))
 
 
-def _nvidia(cores: int, l2: int, unit: int, faster: tuple[float, float], clock: float) -> Machine:
+def _nvidia(cores: int, l2: int, unit: int, faster: tuple[float, float], clock: float, double: float = 2.0) -> Machine:
     """A GPU of NVIDIA from compute capability 8.0 on: multiprocessors, bytes of its second cache and of the shared memory of a
-    multiprocessor, see MatrixUnit of halves and of bytes, cycles a second."""
+    multiprocessor, see MatrixUnit of halves and of bytes, cycles a second, see costs.groups.double."""
     matrix_unit = MatrixUnit(16, 8, 16, ("f16", "bf16"), *faster)
-    return replace(_gpu(cores, 32, 48 << 10, 1024, 128, l2), unit_local_bytes=unit, matrix_unit=matrix_unit,
+    made = _gpu(cores, 32, 48 << 10, 1024, 128, l2).costing({"groups.double": double})
+    rate = "documented: NVIDIA, CUDA C++ Programming Guide, arithmetic throughput: 2 of f64, 128 of f32 of 8.6 and 8.9"
+    return replace(made, origins=(("costs.groups.double", rate),) if double != 2.0 else (),
+                   unit_local_bytes=unit, matrix_unit=matrix_unit,
                    word_dots=EITHER_SIGN, clock=clock)
 
 
@@ -61,11 +67,11 @@ DEVICES = {
     "generic-gpu": GENERIC_GPU,
     "nvidia-sm90": _nvidia(132, 50 << 20, 228 << 10, (9.6, 19.2), 1.98e9),
     "nvidia-sm80": _nvidia(108, 40 << 20, 164 << 10, (16.0, 32.0), 1.41e9),
-    "nvidia-sm86": _nvidia(68, 5 << 20, 100 << 10, (2.0, 8.0), 1.71e9),
-    "nvidia-sm89": _nvidia(128, 72 << 20, 100 << 10, (2.0, 8.0), 2.52e9),
-    "amd-gfx90a": _amd(104, 64, 8 << 20, SAME_SIGNS),
-    "amd-gfx1030": _amd(72, 32, 4 << 20, SAME_SIGNS),
-    "amd-gfx1100": _amd(96, 32, 6 << 20, EITHER_SIGN),
+    "nvidia-sm86": _nvidia(68, 5 << 20, 100 << 10, (2.0, 8.0), 1.71e9, 64.0),
+    "nvidia-sm89": _nvidia(128, 72 << 20, 100 << 10, (2.0, 8.0), 2.52e9, 64.0),
+    "amd-gfx90a": _amd(104, 64, 8 << 20, SAME_SIGNS, 1.0),
+    "amd-gfx1030": _amd(72, 32, 4 << 20, SAME_SIGNS, 16.0),
+    "amd-gfx1100": _amd(96, 32, 6 << 20, EITHER_SIGN, 16.0),
     "apple-m1": _gpu(8, 32, 32 << 10, 1024, 128, 8 << 20),
     "intel-xe": _xe(),
     "mali": _gpu(10, 16, 32 << 10, 512, 64, 2 << 20, registers=64, fast_local_memory=False),

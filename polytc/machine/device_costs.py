@@ -57,6 +57,8 @@ class Groups:
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))
     lanes: int = cost(128, "multiply-adds", "of f32 that a unit starts in a cycle", documented(
         "NVIDIA, CUDA C++ Programming Guide, arithmetic throughput of compute capabilities 8.6 to 9.0; 64 of 8.0"))
+    double: float = cost(2.0, "multiply-adds", "of f32, in the time of one of f64", documented(
+        "NVIDIA, CUDA C++ Programming Guide, arithmetic throughput: 64 of f64, 128 of f32 of compute capability 9.0"))
     integer: float = cost(2.0, "multiply-adds", "of f32, in the time of one of bytes in i32", documented(
         "NVIDIA, CUDA C++ Programming Guide, arithmetic throughput: 64 of i32, 128 of f32 of compute capabilities 8.6 to 9.0"))
     dot: float = cost(2.0, "multiply-adds", "of f32, in the time of a dot product of four bytes", guess(

@@ -33,7 +33,9 @@ class Need:
     holds: Callable[[Program], bool]
 
 
-STRAIGHT = Need("it has `for` loops, or ranges in memory", lambda p: work_groups.is_straight(p.statements))
+STRAIGHT = Need("it has `for` loops, or ranges in memory", lambda p: not p.sequential and work_groups.is_straight(p.statements))
+STRAIGHT_LAUNCHES = Need("it has `for` loops, or ranges in memory", lambda p: work_groups.is_straight(p.statements))
+"""`for` loops inside of kernels may be."""
 LOOPED = Need("it has no `for` loops", lambda p: p.sequential or p.dynamic)
 FIXED_RANGES = Need("it has no `for` loops, or ranges in memory", lambda p: p.sequential and not p.dynamic)
 OPEN = Need("no size stays open", lambda p: bool(p.sizes))

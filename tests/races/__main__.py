@@ -1,13 +1,13 @@
 """Kernels for GPUs under oclgrind, which finds races, accesses outside of arrays, barriers that not all items of a group reach
 and values that nobody stored; their results are compared as well.
 
-    python -m tests.races [polybench] [nodes] [histograms] [attention] [byte_sums] [--every 10] [--machine generic-gpu/16]
-        [--only REGEX] [--minutes 60]
+    python -m tests.races [polybench] [nodes] [histograms] [attention] [byte_sums] [stencils] [--every 10]
+        [--machine generic-gpu/16] [--only REGEX] [--minutes 60]
 
-polybench: all its kernels, of the size MINI. nodes: of onnx's tests of single operators the first of each operator, and every
-Nth after it. histograms: scattered updates, in which items meet. byte_sums: by dot products of words. Each program runs for
-each machine, in processes that are made anew when they crash. Prints what is found, a line each, and last how many programs
-ran; exit code 1 if anything was found.
+polybench: all its kernels, of the size MINI. nodes: of onnx's tests of single operators the first of each operator, and
+every Nth after it. histograms: scattered updates, in which items meet. byte_sums: by dot products of words. stencils:
+several iterations in a launch. Each program runs for each machine, in processes that are made anew when they crash. Prints
+what is found, a line each, and last how many programs ran; exit code 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from tests import drivers
 from tests.races.attention import NAMES as ATTENTION
 from tests.races.byte_sums import NAMES as BYTE_SUMS
 from tests.races.histograms import TEXTS
+from tests.races.stencils import CASES
 
 HERE = Path(__file__).parent
 SCRIPTS = {"polybench": HERE / "kernels.py", "nodes": HERE / "nodes.py", "histograms": HERE / "histograms.py",
-           "attention": HERE / "attention.py", "byte_sums": HERE / "byte_sums.py"}
+           "attention": HERE / "attention.py", "byte_sums": HERE / "byte_sums.py", "stencils": HERE / "stencils.py"}
 MACHINES = ("generic-gpu", "generic-gpu/16", "amd-gfx90a", "mali")
 """The groups of 16 items are several where programs are small; with wide wavefronts; without local memory."""
 REFUSED = re.compile(r"\b(?:E605|E608)\b")
@@ -61,6 +62,8 @@ def names(part: str, every: int, only: str) -> list[str]:
         return [n for n in ATTENTION if re.search(only, n)]
     if part == "byte_sums":
         return [n for n in BYTE_SUMS if re.search(only, n)]
+    if part == "stencils":
+        return [n for n in CASES if re.search(only, n)]
     tests = [t for t in onnx_suite.catalogue(("node",)) if re.search(only, t.name) and not onnx_suite.explained(t.name)]
     return [t.name for t in onnx_suite.sample(tests, every) if t.dense]
 

@@ -7,6 +7,7 @@ import pytest
 from tests import drivers
 from tests.races import __main__ as campaign
 from tests.races.histograms import TEXTS
+from tests.races.stencils import CASES
 
 pytestmark = [pytest.mark.opencl, pytest.mark.skipif(not drivers.available("oclgrind"), reason="oclgrind is not here")]
 
@@ -36,6 +37,18 @@ def test_items_share_words_of_bytes(machine: str) -> None:
     found = list(campaign.found("byte_sums", few, [machine]))
     assert [x.name for x in found] == few
     assert [str(x) for x in found if x.reason] == []
+
+
+@pytest.mark.parametrize("machine", ["generic-gpu", pytest.param("amd-gfx90a", marks=pytest.mark.long)])
+def test_tiles_of_several_iterations(machine: str) -> None:
+    found = list(campaign.found("stencils", campaign.names("stencils", 1, ""), [machine]))
+    assert len(found) == len(CASES)
+    assert [str(x) for x in found if x.reason] == []
+
+
+def test_tiles_without_barriers_are_found() -> None:
+    (found,) = campaign.found("stencils", ["plane"], ["generic-gpu"], arguments=["broken"])
+    assert "data race" in found.reason
 
 
 def test_words_without_barriers_are_found() -> None:

@@ -43,6 +43,9 @@ def map_to_work_groups(program: pr.Program, division: Division, machine: Machine
     names, tensors, statements = Names.of(program), program.tensors, list[pr.Statement]()
     for x in pr.stretches(program.statements):
         before = x.statements if isinstance(x, pr.Loop) else x
+        if all(map(is_cut, before)):                          # by a step before
+            statements += before
+            continue
         told, chosen = len(division.why.rows), len(division.choices)
         cut = _cut(replace(program, tensors=tensors), before, division, names)
         if isinstance(x, pr.Loop) and division.weighs and (kept := _kept(program, before, cut, machine)):

@@ -41,7 +41,7 @@ class Rotated:
 
 
 @dataclass(frozen=True)
-class _States:
+class States:
     """What a loop exchanges. made: the statements that do not copy, the last value of the state put where it is made; names: of
     the states, oldest first, each of which becomes the next one behind an iteration, the last being made anew; ranges: of what
     copies write, by dimension."""
@@ -61,7 +61,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     """The loops that exchange buffers: those where that saves more copies than it takes."""
     chosen, why = list[Rotated](), Reasons()
     for members in _loops(program):
-        first, found = members[0].name, _states(program, members)
+        first, found = members[0].name, states(program, members)
         if isinstance(found, str):
             if found:
                 why.declines(first, f"exchanged: {found}")
@@ -82,7 +82,7 @@ def rotate(program: pr.Program, decision: Decision) -> pr.Program:
     statements: list[pr.Statement] = []
     tensors = list(program.tensors)
     for members in _runs(program):
-        found = _states(program, members) if members[0].name in chosen else ""
+        found = states(program, members) if members[0].name in chosen else ""
         if isinstance(found, str):
             statements += members
         else:
@@ -96,7 +96,7 @@ def rotate(program: pr.Program, decision: Decision) -> pr.Program:
 def fits(program: pr.Program, machine: Machine, choice: Rotated) -> str:
     """Why the loop of a statement exchanges no buffers; '' if it may."""
     members = next((m for m in _loops(program) if m[0].name == choice.statement), None)
-    found = _states(program, members) if members is not None else "no loop begins with it"
+    found = states(program, members) if members is not None else "no loop begins with it"
     return found or "it copies nothing back" if isinstance(found, str) else ""
 
 
@@ -117,7 +117,7 @@ def _loops(program: pr.Program) -> Iterator[tuple[pr.Statement, ...]]:
 
 # ---- what may be exchanged
 
-def _states(program: pr.Program, members: tuple[pr.Statement, ...]) -> _States | str:
+def states(program: pr.Program, members: tuple[pr.Statement, ...]) -> States | str:
     """The states of a loop; else why there are none, '' where it ends with no copy."""
     chain, copies = _copies(members)
     if not copies:
@@ -147,7 +147,7 @@ def _states(program: pr.Program, members: tuple[pr.Statement, ...]) -> _States |
         return f"{copies[-1].name} would make {new} several times"
     value = pr.map_expr(_over(copies[-1], makers[0]), lambda e: makers[0].value if _is_read(e, new) else e)
     joined = tuple(replace(s, value=value) if s is makers[0] else s for s in made)
-    return _States(loop, joined, tuple(chain), ranges)
+    return States(loop, joined, tuple(chain), ranges)
 
 
 def _copies(members: tuple[pr.Statement, ...]) -> tuple[list[str], tuple[pr.Statement, ...]]:
@@ -206,7 +206,7 @@ def _is_read(e: pr.Expr, tensor: str) -> bool:
 
 # ---- exchanging them
 
-def _seconds(program: pr.Program, states: _States, machine: Machine) -> tuple[float, float]:
+def _seconds(program: pr.Program, states: States, machine: Machine) -> tuple[float, float]:
     """What the copies in a loop take, and those that take their place. Each is a launch, or a phase of a single group's."""
     costs, current = machine.costs.launches, program.tensor(states.current)
     part, whole = prod(high - low + 1 for low, high in states.ranges), current.size
@@ -220,7 +220,7 @@ def _seconds(program: pr.Program, states: _States, machine: Machine) -> tuple[fl
     return inside, (older + 1) * (costs.launch + moved(whole)) + parts * (costs.launch + moved(part))
 
 
-def _rotated(program: pr.Program, states: _States, names: Names) -> tuple[list[pr.Tensor], list[pr.Statement]]:
+def _rotated(program: pr.Program, states: States, names: Names) -> tuple[list[pr.Tensor], list[pr.Statement]]:
     """The new buffers, and what takes the place of the loop."""
     current = program.tensor(states.current)
     old = [names.label(f"{n}_turn") for n in states.names[:-2]]

@@ -19,27 +19,31 @@ from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear
 from polytc.schedule.facts.bands import Cut, LinearLoop, PermutableBand, Tree
 from polytc.schedule.facts.conflicts import Conflicts, Rows
-from polytc.schedule.facts.work_groups import is_cut, kernels
+from polytc.schedule.facts.work_groups import host_depth, is_cut, kernels
 
 
 def tree(conflicts: Conflicts, body: tuple[pr.Nested, ...], depth: int = 0) -> Tree:
     """The bands of statements and loops of the text. depth: of the loops around."""
     parts: list[Tree] = []
-    for x in _kernels(body):
+    for x in _kernels(body, depth):
         made = _part(conflicts, x, depth)
         shared = _joined(conflicts, parts[-1], made, body, depth) if parts else None
         parts = [*parts[:-1], shared] if shared is not None else [*parts, made]
     return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
 
-def _kernels(body: tuple[pr.Nested, ...]) -> Iterator[pr.Nested | tuple[pr.Statement, ...]]:
-    """What is in a loop, the statements together that are cut for one launch."""
-    for loop, run in groupby(body, lambda x: isinstance(x, pr.Loop)):
-        for x in run if loop else kernels(s for s in run if isinstance(s, pr.Statement)):
-            if isinstance(x, tuple) and not is_cut(x[0]):
-                yield from x
-            else:
-                yield x
+def _kernels(body: tuple[pr.Nested, ...], depth: int) -> Iterator[pr.Nested | tuple[pr.Statement, ...]]:
+    """What is in a loop, the statements together that are cut for one launch, those in loops inside of it, too."""
+    for cut, run in groupby(body, lambda x: _is_cut(x, depth)):
+        if cut:
+            yield from kernels(s for x in run for s in (x.statements if isinstance(x, pr.Loop) else (x,)))
+        else:
+            yield from run
+
+
+def _is_cut(x: pr.Nested, depth: int) -> bool:
+    """Is all of it of launches inside of the loops around? depth: of these."""
+    return all(is_cut(s) and host_depth(s) <= depth for s in (x.statements if isinstance(x, pr.Loop) else (x,)))
 
 
 def _part(conflicts: Conflicts, x: pr.Nested | tuple[pr.Statement, ...], depth: int) -> Tree:

@@ -52,7 +52,7 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, policy: str | None = N
     made = made or Decisions()
     parts: list[Nest] = []
     notes: list[str] = []
-    for x in pr.stretches(scop.program.statements):
+    for x in work_groups.stretches(scop.program.statements):
         if isinstance(x, pr.Loop):
             chosen = _loop(scop, deps, machine, x, f"N{len(parts)}", open_, made)
             inside, found = chosen.nest, [*chosen.how]

@@ -96,7 +96,7 @@ CASES: dict[str, tuple[str, Callable[..., list[np.ndarray]]]] = {
     **{f"wave {t}": (WAVE % t, wave(t)) for t in (9, 10, 11)}, **{f"four {t}": (FOUR % t, four(t)) for t in (12, 13, 14, 15)}}
 
 
-HEAD = "polytc decisions 1\n"
+HEAD = "polytc decisions 1\ntime_tiles: none\n"
 
 
 def first(p: Program) -> str:

@@ -35,7 +35,7 @@ def test_loops_that_begin_below_zero_and_more_than_a_grid_has(
     given = {"A": rng.random(shape), "w": rng.random(3)}
     p = stages.build(text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
     low = compiler.lower_program(p, InterpTarget(GENERIC_GPU.costing({"launches.launch": test_launches.MODES[mode][0]})),
-                                 "polytc decisions 1\nrotated_buffers: none\n")
+                                 "polytc decisions 1\ntime_tiles: none\nrotated_buffers: none\n")
     assert str(low.loops).count("thread") == 2 * (1 if text == BACK else 3 if mode == "launches" else 2)
     assert text == DEEP or "if" not in str(low.loops)
     expected = given["A"].copy()

@@ -178,7 +178,7 @@ def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets:
 def lowered(name: str, **shapes: tuple[int, ...]) -> compiler.Lowered:
     types = {"a": "i32", "b": "i32", "L": "i32"}
     p = stages.build(PROGRAMS[name][0], shapes, {n: types.get(n, "f64") for n in shapes})
-    return compiler.lower_program(p, OpenCLTarget())
+    return compiler.lower_program(p, OpenCLTarget(), schedule="polytc decisions 1\ntime_tiles: none\n")
 
 
 def around(low: compiler.Lowered) -> list[tuple[str, ...]]:
