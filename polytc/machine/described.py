@@ -36,9 +36,11 @@ def _amd(cores: int, warp: int, l2: int, dots: tuple[str, ...]) -> Machine:
     lanes = "documented: AMD, CDNA 2 and RDNA instruction sets: 64 lanes of a compute unit start a multiply-add in a cycle"
     dot = "documented: AMD, CDNA 2 and RDNA 2 instruction sets: v_dot4 at the rate of multiply-adds of f32"
     integer = "guess: products of bytes are v_mad_i32_i24, at the rate of multiply-adds of f32"
+    waiting = ("documented: HIP, programming model: a group stays on its compute unit until it ends; LLVM, User Guide for "
+               "AMDGPU, memory model: volatile accesses pass the caches of a unit")
     made = _gpu(cores, warp, 64 << 10, 1024, 128, l2).costing({"groups.hoisted": 1.0, "groups.lanes": 64, "groups.dot": 1.0,
                                                               "groups.integer": 1.0})
-    return replace(made, word_dots=dots, origins=(("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
+    return replace(made, word_dots=dots, waiting_groups=True, origins=(("waiting_groups", waiting), ("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
                                                   ("costs.groups.dot", dot), ("costs.groups.integer", integer)))
 
 
@@ -53,8 +55,10 @@ def _nvidia(cores: int, l2: int, unit: int, faster: tuple[float, float], clock: 
     """A GPU of NVIDIA from compute capability 8.0 on: multiprocessors, bytes of its second cache and of the shared memory of a
     multiprocessor, see MatrixUnit of halves and of bytes, cycles a second."""
     matrix_unit = MatrixUnit(16, 8, 16, ("f16", "bf16"), *faster)
+    waiting = ("documented: CUDA C++ Programming Guide, execution model: a thread that has begun goes on (weakly parallel "
+               "forward progress); PTX ISA, memory consistency model: volatile accesses are relaxed")
     return replace(_gpu(cores, 32, 48 << 10, 1024, 128, l2), unit_local_bytes=unit, matrix_unit=matrix_unit,
-                   word_dots=EITHER_SIGN, clock=clock)
+                   word_dots=EITHER_SIGN, clock=clock, waiting_groups=True, origins=(("waiting_groups", waiting),))
 
 
 DEVICES = {

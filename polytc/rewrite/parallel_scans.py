@@ -41,6 +41,7 @@ THREADED = 1 << 13
 """Elements of a block of a thread."""
 FEW = 64
 """Elements of a scan that one item does as well; and fewer than two blocks of what comes before others."""
+LOOK_BACK = "look_back"
 CORES = 4
 """Of a processor at least: everything is read twice."""
 
@@ -48,11 +49,13 @@ CORES = 4
 @dataclass(frozen=True)
 class Blocks:
     """The scan of a statement is made in blocks of so many elements; items: of the work-group that scans a block together,
-    along x and y, none where an item or a thread does. Of such groups a block of 0 elements is all of a row."""
+    along x and y, none where an item or a thread does. Of such groups a block of 0 elements is all of a row. by:
+    'look_back' where groups find by themselves what comes before their blocks (rewrite.gpu.look_back)."""
 
     statement: str
     elements: int
     items: tuple[int, ...] = ()
+    by: str = ""
 
 
 def decide(program: pr.Program, machine: Machine) -> Decision:
@@ -65,8 +68,9 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         told = f"a scan of {found.along.extent} elements along {found.along.index}"
         shape = scan_shapes.best(s, found, machine)
         if shape is not None:
-            chosen.append(Blocks(s.name, shape.elements, shape.items))
+            chosen.append(_blocks(s, shape))
             own = f"blocks of {shape.elements} elements" if shape.elements else "whole"
+            own += " in one pass" if shape.look_back else ""
             why.acts(s.name, f"{told}, {own} by groups of {' x '.join(map(str, shape.items))} items that scan together, "
                              f"estimated: {shape.time}; one item each {scan_shapes.alone(s, found, machine)}")
             continue
@@ -94,7 +98,8 @@ def split(program: pr.Program, decision: Decision) -> pr.Program:
             whole = with_start(found, s, start)
             if whole is not None:
                 statements.pop()
-            made = GroupedScan(s, whole or found, choice.elements, (choice.items[0], choice.items[1]), names).add()
+            made = GroupedScan(s, whole or found, choice.elements, (choice.items[0], choice.items[1]), names,
+                               choice.by == LOOK_BACK).add()
             statements += made.statements
             tensors += made.tensors
         else:
@@ -128,11 +133,15 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
         return f"{choice.statement} is no scan with an associative operator"
     if choice.items:
         s = program.statement(choice.statement)
+        if choice.by not in ("", LOOK_BACK):
+            return f"`by` is {LOOK_BACK}, or is not there"
         if machine.kind != "gpu" or not scan_shapes.fits(choice.items, 1, s, found, machine):
             return "`items` are two numbers from 2, those of a work-group that has local memory enough"
         whole = tile_elements((choice.items[0], choice.items[1]), columns(s, found) is not None)
         if whole < _least(found):
             return f"a group takes {_least(found)} elements at once at least"
+        if choice.by and (columns(s, found) is not None or not machine.waiting_groups or choice.elements != whole):
+            return f"groups look back along memory, a tile of {whole} elements each, where they may wait for others"
         good = choice.elements % whole == 0 and 0 <= 2 * choice.elements <= int(found.along.extent)
         return "" if good else f"a block has a multiple of {whole} elements, half of a row at most, or 0 for all of it"
     least, most = _least(found), int(found.along.extent) // 2
@@ -149,7 +158,11 @@ def _choices(s: pr.Statement, found: Scan, machine: Machine) -> list[Blocks]:
     """Groups by their time, then items or threads."""
     grouped = sorted(scan_shapes.shapes(s, found, machine), key=lambda x: x.time.seconds)
     sizes = (n for n in (32, BLOCK, 512, THREADED) if _least(found) <= n <= int(found.along.extent) // 2)
-    return [*(Blocks(s.name, x.elements, x.items) for x in grouped), *(Blocks(s.name, n) for n in sizes)]
+    return [*(_blocks(s, x) for x in grouped), *(Blocks(s.name, n) for n in sizes)]
+
+
+def _blocks(s: pr.Statement, shape: scan_shapes.Shape) -> Blocks:
+    return Blocks(s.name, shape.elements, shape.items, LOOK_BACK if shape.look_back else "")
 
 
 def _least(found: Scan) -> int:

@@ -31,6 +31,19 @@ static inline float __int_as_float(int bits)
     return value;
 }
 
+#define POLYTC_BITS(name, from, to) \
+    static inline to name(from x) \
+    { \
+        to bits; \
+        static_assert(sizeof bits == sizeof x, ""); \
+        memcpy(&bits, &x, sizeof x); \
+        return bits; \
+    }
+POLYTC_BITS(__float_as_uint, float, unsigned)
+POLYTC_BITS(__uint_as_float, unsigned, float)
+POLYTC_BITS(__double_as_longlong, double, long long)
+POLYTC_BITS(__longlong_as_double, long long, double)
+
 /* Threads switch at barriers alone, so that what they do between these is one step. */
 #define POLYTC_ATOMIC(name, type, result) \
     static inline type name(type *address, type b) \
@@ -48,6 +61,13 @@ static inline float __int_as_float(int bits)
     POLYTC_ATOMIC(atomicXor, type, a ^ b)
 POLYTC_ATOMICS(int)
 POLYTC_ATOMICS(unsigned)
+
+static inline unsigned atomicInc(unsigned *address, unsigned most)
+{
+    const unsigned a = *address;
+    *address = a >= most ? 0 : a + 1;
+    return a;
+}
 
 struct polytc_fiber {
     ucontext_t context;
