@@ -1,16 +1,18 @@
 """What comes before the blocks of a scan in one pass: each group looks back at what those before it have published.
 
-    for i in 1:1025 { x[i] += x[i-1] }      with inout x[1025] on nvidia-sm90 as parallel_scans(128, (4, 8), look_back=True)
-    ->  x_words[i] = 0 where i in 0:9
-        x_tile[i_block, 8*k + line, item] = x[item + 32*k + 4*line + 128*i_block + 1]
+    for i in 1:65537 { x[i] += x[i-1] }                 with inout x[65537] on nvidia
+    ->  x_words[i2] = 0
         ...
-        x_own[i_block] = x_part[i_block,0,3] + x_part[i_block,1,3] + ...
+        x_own[i_block] = x_part[i_block,0,15] + x_part[i_block,1,15] + ...
         x_words[i_block] = published(x_own[i_block])
-        x_seen[i_block,line5,item5] = item5 + 4*line5 < i_block ? awaited_f32(x_words[item5 + 4*line5]) : -f32(0.0)
+        x_seen_mine[i_block,line5,item5] = -f32(0.0)
+        x_seen_mine[i_block,line5,item5] += awaited_f32(x_words[item5 + 16*line5]) where item5 + 16*line5 < i_block
+        x_seen[i_block,line5,item5] = x_seen_mine[i_block,line5,item5]
         x_seen_lines[i_block,line6] = x_seen[i_block,line6,0] + x_seen[i_block,line6,1] + ...
-        x_back[i_block] = x_seen_lines[i_block,0] + x_seen_lines[i_block,1]
-        x_lead[i_block,0] = x[0] + x_back[i_block]
+        x_seen_back[i_block] = x_seen_lines[i_block,0]
+        x_lead[i_block,0] = x[0] + x_seen_back[i_block]
         ...
+        x[4096*i_block + ... + 1] = x_tile[i_block, ...]
 
 The blocks of a row are in windows, as many blocks in each as a group has items at most. A group publishes what its block adds
 up, and each of its items waits for one block before it in the window; the last group of a window publishes what all of that
@@ -33,6 +35,10 @@ from polytc.program.published import PUBLISHED, parts
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size
 from polytc.rewrite.gpu.scan_text import Items, Ranges, ScanText, cell, cells, extents, number, plus
+
+
+ROUNDS = 16
+"""Windows that an item waits for at most, of typical sizes."""
 
 
 @dataclass(frozen=True)

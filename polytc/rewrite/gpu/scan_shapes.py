@@ -16,7 +16,7 @@ from polytc.program import program as pr
 from polytc.program.published import parts
 from polytc.program.scalars import DType
 from polytc.program.sizes import shortfall
-from polytc.rewrite.gpu.look_back import windows
+from polytc.rewrite.gpu.look_back import ROUNDS, windows
 from polytc.rewrite.gpu.work_group_scans import columns, local_bytes, tile_elements, tiles
 from polytc.rewrite.scan_statements import Scan
 
@@ -26,6 +26,7 @@ SHAPES = ((16, 16), (16, 8), (8, 16), (8, 8), (4, 8))
 """Items of a group that there are to choose from, along x and y: it takes x*x*y elements at once."""
 TILES = (1, 2, 4, 8, 16, 32)
 """Tiles of a block that there are to choose from."""
+LOOK_BACK = "look_back"
 AHEAD = 4
 """Loads of an item that are under way at once."""
 MEETINGS = 5
@@ -45,11 +46,23 @@ class Shape:
     look_back: bool = False
 
 
-def fits(items: tuple[int, ...], count: int, s: pr.Statement, found: Scan, machine: Machine) -> bool:
-    """Can groups of so many items scan together? count: tiles of one, which hand what comes before them on in local memory."""
+def fits(items: tuple[int, ...], count: int, s: pr.Statement, found: Scan, machine: Machine, back: bool = False) -> bool:
+    """Can groups of so many items scan together? count: tiles of one, which hand what comes before them on in local memory;
+    back: do they look back, with what an item sees there?"""
     both = len(items) == 2 and min(items) > 1 and prod(items) <= machine.max_work_group
     across = columns(s, found) is not None
-    return both and local_bytes((items[0], items[1]), count, found.dtype.bytes, across) <= machine.local_bytes
+    seen = (prod(items) + items[-1]) * found.dtype.bytes if back else 0
+    return both and local_bytes((items[0], items[1]), count, found.dtype.bytes, across) + seen <= machine.local_bytes
+
+
+def cannot_look_back(items: tuple[int, ...], s: pr.Statement, found: Scan, machine: Machine) -> str:
+    """Why groups of so many items do not find by themselves what comes before their blocks; '' if they may."""
+    if not machine.waiting_groups:
+        return "the machine does not say that groups may wait for others"
+    if columns(s, found) is not None:
+        return "groups look back along memory alone"
+    blocks = tiles(found.along.extent, tile_elements((items[0], items[1]), False))
+    return "" if int(windows(blocks, prod(items)).rounds) <= ROUNDS else f"an item would wait for more than {ROUNDS} windows"
 
 
 def shapes(s: pr.Statement, found: Scan, machine: Machine) -> Iterator[Shape]:
@@ -66,7 +79,7 @@ def shapes(s: pr.Statement, found: Scan, machine: Machine) -> Iterator[Shape]:
             continue
         if 2 * extent > whole and fits(items, tiles(extent, whole), s, found, machine):
             yield Shape(items, 0, grid.by_rows(extent))
-        if machine.waiting_groups and across is None and 2 * whole <= extent and fits(items, 1, s, found, machine):
+        if 2 * whole <= extent and not cannot_look_back(items, s, found, machine) and fits(items, 1, s, found, machine, True):
             yield Shape(items, whole, grid.looking_back(extent), True)
         for n in TILES:
             if 2 * n * whole <= extent and fits(items, max(n, tiles(tiles(extent, n * whole), whole)), s, found, machine):
@@ -81,6 +94,20 @@ def best(s: pr.Statement, found: Scan, machine: Machine) -> Shape | None:
         return None
     items = next(x.items for x in every if x.time.seconds <= NEAR * least)
     return min((x for x in every if x.items == items), key=lambda x: x.time.seconds)
+
+
+def way(shape: Shape) -> str:
+    """How rows are divided: 'rows' where they are not, in 'blocks' by three launches, or in blocks that 'look_back'."""
+    return LOOK_BACK if shape.look_back else "blocks" if shape.elements else "rows"
+
+
+def ways(s: pr.Statement, found: Scan, machine: Machine) -> dict[str, Shape]:
+    """The quickest shape of each way."""
+    best = dict[str, Shape]()
+    for x in shapes(s, found, machine):
+        if way(x) not in best or x.time.seconds < best[way(x)].time.seconds:
+            best[way(x)] = x
+    return best
 
 
 def alone(s: pr.Statement, found: Scan, machine: Machine) -> Estimate:
