@@ -4,9 +4,9 @@
     ->  x_words[i2] = 0
         ...
         x_own[i_block] = x_part[i_block,0,15] + x_part[i_block,1,15] + ...
-        x_words[i_block] = published(x_own[i_block])
+        x_words[i_block + 1] = published(x_own[i_block])
         x_seen_mine[i_block,line5,item5] = -f32(0.0)
-        x_seen_mine[i_block,line5,item5] += awaited_f32(x_words[item5 + 16*line5]) where item5 + 16*line5 < i_block
+        x_seen_mine[i_block,line5,item5] += awaited_f32(x_words[item5 + 16*line5 + 1]) where item5 + 16*line5 < i_block
         x_seen[i_block,line5,item5] = x_seen_mine[i_block,line5,item5]
         x_seen_lines[i_block,line6] = x_seen[i_block,line6,0] + x_seen[i_block,line6,1] + ...
         x_seen_back[i_block] = x_seen_lines[i_block,0]
@@ -51,7 +51,7 @@ class Windows:
 
     @property
     def words(self) -> int:
-        """Values of a row that are published, and the counter of groups."""
+        """Values of a row that are published, behind a place for the counter of groups."""
         return self.count * self.members + (self.count if self.several else 0) + 1
 
     @property
@@ -92,13 +92,13 @@ class LookBack:
         """What comes before the block, and the item that knows. lines: of items, what each adds up."""
         first = self.text.first_item()
         own = self._single("own", self.text.tree(lines), first)
-        self._publish(plus(number(0), *self.digits), own, first)
-        begin = plus(number(0), (self.window, self.windows.members)) if self.window is not None else number(0)
+        self._publish(plus(number(1), *self.digits), own, first)
+        begin = plus(number(1), (self.window, self.windows.members)) if self.window is not None else number(1)
         back, first = self._waited("seen", begin, self.member, min(self.windows.members, self._items), 1)
         if self.window is None:
             return back, first
         last = pr.Binary("==", cell(self.member), number(self.windows.members - 1), BOOL)
-        begin = number(self.windows.count * self.windows.members)
+        begin = number(self.windows.count * self.windows.members + 1)
         whole = self._single("whole", self.text.tree((back, self._single("own", self.text.tree(lines), first))), first)
         self._publish(plus(begin, (self.window, 1)), whole, first, (last,))
         far, again = self._waited("far", begin, self.window, self._items, self.windows.rounds)

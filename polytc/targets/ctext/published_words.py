@@ -5,7 +5,7 @@
 
 A group of a kernel that waits has the number that it takes from a counter, not that of its place in the grid: those with smaller
 numbers have begun, and go on, so that nobody waits for a group that has no room before others end. The counter is the lower
-half of the last element of the array that is published, and is 0 again when all groups have taken theirs. (Merrill & Garland,
+half of the first element of the array that is published, and is 0 again when all groups have taken theirs. (Merrill & Garland,
 Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016.)
 """
 
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from polytc import errors
 from polytc.codegen import loops, traverse
-from polytc.codegen.lower import size
 from polytc.program.published import AWAITED, PUBLISHED, parts
 from polytc.program.scalars import DType
 from polytc.targets.ctext.text import bare
@@ -44,14 +43,13 @@ def awaited(write: Expressions, e: loops.Call) -> str:
     return f"{_named(write, 'awaited', AWAITED[e.fn])}({', '.join(places)})"
 
 
-def counter(kernel: loops.Kernel) -> loops.Load | None:
-    """The element that counts the groups of a kernel that have begun; None if they wait for none."""
+def counter(kernel: loops.Kernel) -> loops.Buffer | None:
+    """The array whose first element counts the groups of a kernel that have begun; None if they wait for none."""
     for s in traverse.walk_stmt(kernel.body):
         for top in traverse.expressions(s):
             for e in traverse.walk_expr(top):
                 if isinstance(e, loops.Call) and e.fn in AWAITED and isinstance(e.args[0], loops.Load):
-                    b = e.args[0].buffer
-                    return loops.Load(b, tuple(size(n - 1) for n in b.shape), b.dtype)
+                    return e.args[0].buffer
     return None
 
 

@@ -12,7 +12,6 @@ from polytc.codegen.matrix_products import MatrixProduct
 from polytc.targets.ctext import joined_digits, published_words
 from polytc.targets.ctext.places import address_of, first
 from polytc.targets.ctext.preamble import Preamble
-from polytc.targets.ctext.text import PREFIX, operand
 from polytc.targets.ctext.work_groups import GroupWriter
 from polytc.targets.cuda import language, matrix_functions, matrix_unit, memory, types
 
@@ -155,10 +154,9 @@ class KernelWriter(GroupWriter):
             yield f"const int {self.names.variable(matrix_unit.LANE.name)} = threadIdx.x + threadIdx.y % 8 * 4;"
         if self.counter is not None:
             assert self.ndrange.groups[1:] == (1, 1), "groups that wait lie on one axis"
-            place = operand(self.places.address(self.expressions, self.counter.buffer, self.counter.indices), PREFIX)
             turn, first = self.names.variable(BEGUN), " && ".join(f"{self.local_id(a)} == 0" for a in range(self.ndrange.rank))
             yield f"__shared__ unsigned int {turn};"
-            yield f"if ({first}) {turn} = atomicInc((unsigned int*){place}, gridDim.x - 1);"
+            yield f"if ({first}) {turn} = atomicInc((unsigned int*){self.places.place(self.counter).name}, gridDim.x - 1);"
             yield "__syncthreads();"
             yield f"const unsigned int {self.names.variable(TURN)} = {turn};"
 
