@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polytc.program import program as pr
+from polytc.program.linear import normalise
 from polytc.program.published import PUBLISHED, parts
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size
@@ -43,65 +44,59 @@ ROUNDS = 16
 
 @dataclass(frozen=True)
 class Windows:
-    """count: of windows; members: blocks of each; rounds: windows that an item waits for at most."""
+    """blocks: of a row; count: of windows; members: blocks of each; rounds: windows that an item waits for at most."""
 
+    blocks: int
     count: int
     members: int
     rounds: int
 
     @property
-    def words(self) -> int:
-        """Values of a row that are published, behind a place for the counter of groups."""
-        return self.count * self.members + (self.count if self.several else 0) + 1
-
-    @property
     def several(self) -> bool:
         return self.count != 1
+
+    @property
+    def words(self) -> int:
+        """Values of a row that are published, behind a place for the counter of groups."""
+        return 1 + self.blocks + (self.count if self.several else 0)
 
 
 def windows(blocks: int, items: int) -> Windows:
     """Of so many blocks of a row, for groups of so many items. Where sizes stay open, there may be several."""
     if isinstance(blocks, Size):
-        count = blocks // items + 1
-        return Windows(count, items, count // items + 1)
+        return Windows(blocks, blocks // items + 1, items, blocks // items // items + 1)
     count = -(-blocks // items)
-    return Windows(count, -(-blocks // count), -(-count // items))
+    return Windows(blocks, count, -(-blocks // count), -(-count // items))
 
 
 class LookBack:
     """The statements that make what comes before a block. kept: the extents of what runs beside the scan; groups: the ranges of
-    groups, of which the last ones are the windows, if there are several, and their members."""
+    groups, of which the last one is over the blocks of a row."""
 
     def __init__(self, text: ScanText, kept: Sequence[int], groups: Ranges, found: Windows) -> None:
         self.text, self.groups, self.windows = text, groups, found
-        self.row, self.group = cells(groups[:len(kept)]), cells(groups)
-        self.member = groups[-1]
-        self.window = groups[-2] if found.several else None
+        self.row, self.group, self.block = cells(groups[:len(kept)]), cells(groups), cell(groups[-1])
         self.parts = parts(text.found.dtype)
         shape = (*kept, found.words, *((self.parts,) if self.parts > 1 else ()))
         self.words = text.tensor("words", shape, dtype=I64)
         ranges = tuple(pr.Range(text.names.index(text.found.along.index), 0, n) for n in shape)
         text.emit("clear", self.words, cells(ranges), number(0), ranges)
 
-    @property
-    def digits(self) -> tuple[tuple[pr.Range, int], ...]:
-        """The number of a group's block in its row: ranges and what each counts."""
-        return (*(((self.window, self.windows.members),) if self.window is not None else ()), (self.member, 1))
-
     def add(self, lines: Sequence[pr.Expr]) -> tuple[pr.Expr, Items]:
         """What comes before the block, and the item that knows. lines: of items, what each adds up."""
-        first = self.text.first_item()
+        members, first = number(self.windows.members), self.text.first_item()
         own = self._single("own", self.text.tree(lines), first)
-        self._publish(plus(number(1), *self.digits), own, first)
-        begin = plus(number(1), (self.window, self.windows.members)) if self.window is not None else number(1)
-        back, first = self._waited("seen", begin, self.member, min(self.windows.members, self._items), 1)
-        if self.window is None:
-            return back, first
-        last = pr.Binary("==", cell(self.member), number(self.windows.members - 1), BOOL)
-        begin = number(self.windows.count * self.windows.members + 1)
+        self._publish(_sum(number(1), self.block), own, first)
+        if not self.windows.several:
+            return self._waited("seen", number(1), self.block, self.windows.members, 1)
+        window, member = (pr.Binary(op, self.block, members, I64) for op in ("//", "%"))
+        begin = _sum(number(1), pr.Binary("*", members, window, I64))
+        back, first = self._waited("seen", begin, member, self.windows.members, 1)
+        last = pr.Binary("==", member, number(self.windows.members - 1), BOOL)
+        begin = number(1 + self.windows.blocks)
         whole = self._single("whole", self.text.tree((back, self._single("own", self.text.tree(lines), first))), first)
-        self._publish(plus(begin, (self.window, 1)), whole, first, (last,))
-        far, again = self._waited("far", begin, self.window, self._items, self.windows.rounds)
+        self._publish(_sum(begin, window), whole, first, (last,))
+        far, again = self._waited("far", begin, window, self._items, self.windows.rounds)
         return self.text.tree((far, back)), again
 
     @property
@@ -123,9 +118,9 @@ class LookBack:
         """Where a part of a value lies."""
         return (*self.row, place, *((number(part),) if self.parts > 1 else ()))
 
-    def _waited(self, name: str, first: pr.Expr, upto: pr.Range, count: int, rounds: int
+    def _waited(self, name: str, first: pr.Expr, upto: pr.Expr, count: int, rounds: int
                 ) -> tuple[pr.Read, Items]:
-        """What is published from a place on, as much as a range of groups says, put together in two steps by the first so many
+        """What is published from a place on, so many values, put together in two steps by the first so many
         items, each of which waits for as many as there are rounds; and the item that knows it."""
         text, (w, h), dtype = self.text, self.text.items, self.text.found.dtype
         y, x = text.all_items()
@@ -133,11 +128,11 @@ class LookBack:
         mine, each = (text.tensor(n, extents(ranges)) for n in (f"{name}_mine", name))
         k = (pr.Range(text.names.index("k"), 0, rounds, "sequential"),) if rounds != 1 else ()
         digits = (*((r, w * h) for r in k), (y, w), (x, 1))
-        words = tuple(pr.Read(self.words, self._at(plus(first, *digits), n), I64) for n in range(self.parts))
-        before = pr.Binary("<", plus(number(0), *digits), cell(upto), BOOL)
+        number_ = plus(number(0), *digits)
+        words = tuple(pr.Read(self.words, self._at(_sum(first, number_), n), I64) for n in range(self.parts))
         text.emit(f"{name}_init", mine, at, text.found.neutral, ranges)
         text.emit(f"{name}_mine", mine, at, pr.Call(f"awaited_{dtype}", words, dtype), (*ranges, *k), op=text.found.op,
-                  where=(before,))
+                  where=(pr.Binary("<", number_, upto, BOOL),))
         text.emit(name, each, at, text.read(mine, *at), ranges)
         return self._put_together(name, each, min(w, count), -(-count // w))
 
@@ -151,3 +146,7 @@ class LookBack:
         first = text.first_item()
         value = text.tree([text.read(lines, *self.group, number(u)) for u in range(down)])
         return self._single(f"{name}_back", value, first), first
+
+
+def _sum(a: pr.Expr, b: pr.Expr) -> pr.Expr:
+    return normalise(pr.Binary("+", a, b, I64))

@@ -131,17 +131,15 @@ class GroupedScan:
 
     def _one_pass(self, count: int) -> None:
         """The elements of each block, which finds what comes before it."""
-        found = look_back.windows(count, prod(self.text.items))
-        groups = self._groups(*((found.count,) if found.several else ()), found.members)
-        back = look_back.LookBack(self.text, extents(self.kept), groups.ranges, found)
+        groups = self._groups(count)
+        back = look_back.LookBack(self.text, extents(self.kept), groups.ranges, look_back.windows(count, prod(self.text.items)))
         self._store_start(groups)
         start = pr.substitute(self.found.lead, groups.kept)
 
         def before(lines: Sequence[pr.Expr]) -> tuple[pr.Expr, Items]:
             ahead, first = back.add(lines)
             return (self.found.joined(start, ahead) if start != self.found.neutral else ahead), first
-        row = Row(groups.ranges, plus(number(0), *((r, self.elements * n) for r, n in back.digits)), 1,
-                  self._end(self.found.along.extent, self.elements * found.count * found.members),
+        row = Row(groups.ranges, self._first(groups), 1, self._end(self.found.along.extent, self.elements),
                   lambda at, x: self._moved(self.found.term, at, groups, x), lambda x: (), look_back=before)
         self._with(row).scan(self.s.target, lambda at, x: tuple(self._moved(e, at, groups, x) for e in self.s.subscripts),
                              self.s.name)
