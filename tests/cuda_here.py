@@ -60,7 +60,8 @@ def library(text: str, together: bool = False) -> bytes:
     text = INSTRUCTIONS.sub("", text)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "k.cpp").write_text(text, encoding="ascii")
-        command = [COMPILER or "g++", *STRICT, *SENSE, *TRAPS, *["-DPOLYTC_TOGETHER", "-pthread"] * together, "-include", str(SHIM), "-shared", "-fPIC", "k.cpp",
+        many = ["-DPOLYTC_TOGETHER", "-pthread"] if together else []
+        command = [COMPILER or "g++", *STRICT, *SENSE, *TRAPS, *many, "-include", str(SHIM), "-shared", "-fPIC", "k.cpp",
                    "-o", "k.so"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stderr[:4000]}\n{text}"

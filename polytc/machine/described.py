@@ -40,8 +40,9 @@ def _amd(cores: int, warp: int, l2: int, dots: tuple[str, ...]) -> Machine:
                "AMDGPU, memory model: volatile accesses pass the caches of a unit")
     made = _gpu(cores, warp, 64 << 10, 1024, 128, l2).costing({"groups.hoisted": 1.0, "groups.lanes": 64, "groups.dot": 1.0,
                                                               "groups.integer": 1.0})
-    return replace(made, word_dots=dots, waiting_groups=True, origins=(("waiting_groups", waiting), ("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
-                                                  ("costs.groups.dot", dot), ("costs.groups.integer", integer)))
+    return replace(made, word_dots=dots, waiting_groups=True, origins=(
+        ("waiting_groups", waiting), ("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
+        ("costs.groups.dot", dot), ("costs.groups.integer", integer)))
 
 
 def _xe() -> Machine:

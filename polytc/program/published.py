@@ -4,8 +4,8 @@
     published_high(x)       that with the upper half
     awaited_f32(w)          the f32 of a word, when it has its mark; awaited_f64(lower, upper) one of 64 bits; and so on
 
-A word without a mark is 0. It is stored and loaded in one piece, so that whoever sees the mark sees the value, in whatever order
-memory does the rest: nothing else has to be in order. No text can call them: `rewrite.gpu.look_back` writes them, for machines
+A word without a mark is 0. It is stored and loaded in one piece, so that whoever sees the mark sees the value, in whatever
+order memory does the rest. No text can call them: `rewrite.gpu.look_back` writes them, for machines
 whose groups may wait for others (`Machine.waiting_groups`). Elements are written once after they were 0 (I-structures: Arvind,
 Nikhil & Pingali, I-Structures: Data Structures for Parallel Computing, 1989), by groups whose iterations come before those that
 wait, so that the order of the text waits for nothing.

@@ -11,7 +11,8 @@ from polytc.program.program import Binary, Call, Const, Index, Range, Read, Stat
 from polytc.program.scalars import BF16, BOOL, DTYPES, F32, F64, I64, U8, DType
 from polytc.targets.interp import support
 
-VALUES: dict[str, list[float]] = {"f": [0.0, -0.0, 1.5, -2e30, np.inf, -np.inf, np.nan], "i": [0, -1, 5, -100], "u": [0, 1, 255]}
+VALUES: dict[str, list[float]] = {
+    "f": [0.0, -0.0, 1.5, -2e30, np.inf, -np.inf, np.nan], "i": [0, -1, 5, -100], "u": [0, 1, 255]}
 
 
 @pytest.mark.parametrize("dtype", published.AWAITED.values(), ids=str)

@@ -37,7 +37,6 @@ from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size
 from polytc.rewrite.gpu.scan_text import Items, Ranges, ScanText, cell, cells, extents, number, plus
 
-
 ROUNDS = 16
 """Windows that an item waits for at most, of typical sizes."""
 

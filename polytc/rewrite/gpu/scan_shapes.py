@@ -150,8 +150,8 @@ class _Grid:
         return Estimate(launches=launches.launch) + estimates.longer(waits, moved)
 
     def looking_back(self, extent: int) -> Estimate:
-        """A block a group, which waits for the counter and twice for others (see look_back), and reads a word for each block and
-        each window that it waits for, half of them on average; and the launch that clears the words."""
+        """A block a group, which waits for the counter and once or twice for others (see look_back), and reads a word for each
+        block and each window that it waits for, half of them on average; and the launch that clears the words."""
         launches, blocks = self.machine.costs.launches, tiles(extent, self.whole)
         found = windows(blocks, prod(self.items))
         turns = ceil(self.groups * blocks / self.under_way)

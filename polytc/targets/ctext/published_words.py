@@ -1,12 +1,12 @@
 """Values that groups wait for (program.published) in dialects of C that can say so.
 
-    x_sums[b] = published(x)        ->  polytc_publish_f32(x_sums + b, x);
-    awaited_f32(x_sums[b])          ->  polytc_awaited_f32(x_sums + b)
+    x_sums[b] = published(x)        ->  polytc_publish_f32(&x_sums[b], x);
+    awaited_f32(x_sums[b])          ->  polytc_awaited_f32(&x_sums[b])
 
-A group of a kernel that waits has the number that it takes from a counter, not that of its place in the grid: those with smaller
-numbers have begun, and go on, so that nobody waits for a group that has no room before others end. The counter is the lower
-half of the first element of the array that is published, and is 0 again when all groups have taken theirs. (Merrill & Garland,
-Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016.)
+A group of a kernel that waits has the number that it takes from a counter, not that of its place in the grid: those with
+smaller numbers have begun, and go on, so that nobody waits for a group that has no room before others end. The counter is the
+lower half of the first element of the array that is published, and is 0 again when all groups have taken theirs. (Merrill &
+Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, NVIDIA NVR-2016-002.)
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ def of(e: loops.Expr) -> loops.Call | None:
 def publish(write: Expressions, s: loops.Store, word: loops.Call) -> str:
     """The line that stores a word."""
     name = _named(write, word.fn.replace("published", "publish"), word.args[0].dtype)
-    address = write.memory.address(write, s.buffer, s.indices)
-    return f"{name}({address}, {bare(write.value(word.args[0]))});"
+    return f"{name}(&{write.memory.element(write, s.buffer, s.indices)}, {bare(write.value(word.args[0]))});"
 
 
 def awaited(write: Expressions, e: loops.Call) -> str:
     """The value of words, of which each has its mark."""
-    places = [write.memory.address(write, w.buffer, w.indices) for w in e.args if isinstance(w, loops.Load)]
+    places = [f"&{write.memory.element(write, w.buffer, w.indices)}" for w in e.args if isinstance(w, loops.Load)]
     assert len(places) == len(e.args), "what is awaited lies elsewhere"
     return f"{_named(write, 'awaited', AWAITED[e.fn])}({', '.join(places)})"
 
@@ -53,7 +52,7 @@ def counter(kernel: loops.Kernel) -> loops.Buffer | None:
     return None
 
 
-def functions(head: str, unsigned: str, bits: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def functions(head: str, unsigned: str, bits: Mapping[str, tuple[str, str, str]]) -> dict[str, str]:
     """The text of each function, by its name. head: what it begins with; unsigned: the type of 64 bits; bits: for each type of
     numbers its spelling, that of its bits from a number `x`, and of the number from `bits`."""
     made = {"polytc_publish": f"/* Stored whole: who sees the mark above it sees the value. */\n{head} void polytc_publish("

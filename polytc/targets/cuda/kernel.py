@@ -15,7 +15,6 @@ from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.work_groups import GroupWriter
 from polytc.targets.cuda import language, matrix_functions, matrix_unit, memory, types
 
-
 TURN, BEGUN = "number of the group", "groups that have begun"
 """Of groups that wait for others, see ctext/published_words.py."""
 
@@ -59,12 +58,17 @@ class KernelWriter(GroupWriter):
 
     def write(self) -> None:
         """With a name for the number of a thread in its warp, where it reads for that, and for that of a group that waits."""
+        lane = ((matrix_unit.LANE.name, "lane"),) if self.unit.products else ()
+        turn = ((TURN, "group"), (BEGUN, "turn")) if self.counter is not None else ()
         with ExitStack() as names:
-            for name, title in ((matrix_unit.LANE.name, "lane"),) if self.unit.products else ():
-                names.enter_context(self.names.bound(name, title))
-            for name, title in ((TURN, "group"), (BEGUN, "turn")) if self.counter is not None else ():
+            for name, title in (*lane, *turn):
                 names.enter_context(self.names.bound(name, title))
             super().write()
+
+    @property
+    def local_bytes(self) -> int:
+        """With the number that a group that waits has taken."""
+        return super().local_bytes + (4 if self.counter is not None else 0)
 
     def emit_for(self, s: loops.For) -> None:
         if id(s) in self.unit.products:
