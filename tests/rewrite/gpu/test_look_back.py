@@ -242,6 +242,7 @@ def test_the_kernel_reads_once_and_takes_a_number() -> None:
     assert len(re.findall(r"= A\[", kernel)) == len(re.findall(r"\bS\[.*\] =", kernel)) == 16
     assert re.search(r"turn = atomicInc\(\(unsigned int\*\)S_words, gridDim\.x - 1\);\n    __syncthreads\(\);", kernel)
     assert "blockIdx" not in kernel
+    assert kernel.count("__syncthreads();") == 11
     assert kernel.index("polytc_publish_f32") < kernel.index("polytc_awaited_f32")
 
 
