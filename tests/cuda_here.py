@@ -35,13 +35,16 @@ class Divergent(AssertionError):
 
 @dataclass(frozen=True)
 class CompiledCuda(CudaTarget):
-    """The target CUDA with a C++ compiler behind it. A source that the compiler warns of is an AssertionError."""
+    """The target CUDA with a C++ compiler behind it. A source that the compiler warns of is an AssertionError. together: do
+    blocks run at once, in several threads, the last ones first?"""
+
+    together: bool = False
 
     def here(self) -> CompiledCuda:
         return self
 
     def build(self, source: Source) -> Binary:
-        return Binary.of(source, library(f"{source.text}\n{callers(source.text)}"))
+        return Binary.of(source, library(f"{source.text}\n{callers(source.text)}", self.together))
 
     def load(self, binary: Binary, threads: int = 0) -> Executable:
         return (OpenCuda if "sizes" in binary.options else LoadedCuda)(binary)
@@ -52,12 +55,13 @@ INSTRUCTIONS = re.compile(r"^static __device__ inline void polytc_\w+\([^)]*\)\n
 """Functions that are instructions of a GPU alone: the header has them in C."""
 
 
-def library(text: str) -> bytes:
-    """CUDA C as a library of the processor."""
+def library(text: str, together: bool = False) -> bytes:
+    """CUDA C as a library of the processor. together: see CompiledCuda."""
     text = INSTRUCTIONS.sub("", text)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "k.cpp").write_text(text, encoding="ascii")
-        command = [COMPILER or "g++", *STRICT, *SENSE, *TRAPS, "-include", str(SHIM), "-shared", "-fPIC", "k.cpp",
+        many = ["-DPOLYTC_TOGETHER", "-pthread"] if together else []
+        command = [COMPILER or "g++", *STRICT, *SENSE, *TRAPS, *many, "-include", str(SHIM), "-shared", "-fPIC", "k.cpp",
                    "-o", "k.so"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stderr[:4000]}\n{text}"

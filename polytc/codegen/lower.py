@@ -9,7 +9,7 @@ from polytc.codegen import loops, traverse
 from polytc.poly import isl
 from polytc.poly.storage_folding import Fold
 from polytc.program import program as pr
-from polytc.program import words
+from polytc.program import published, words
 from polytc.program.affine import Affine, Atom, Quotient, Remainder, affine
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, identity
 from polytc.program.sizes import Size
@@ -115,7 +115,8 @@ class Lowering:
             case pr.Binary():
                 return loops.Binary(e.op, self.expr(e.a, values), self.expr(e.b, values), e.dtype)
             case pr.Call():
-                assert e.fn in INTRINSICS or words.is_word_call(e.fn), f"lower: unknown intrinsic {e.fn}"
+                known = e.fn in INTRINSICS or words.is_word_call(e.fn) or published.is_published_call(e.fn)
+                assert known, f"lower: unknown intrinsic {e.fn}"
                 return loops.Call(e.fn, tuple(self.expr(a, values) for a in e.args), e.dtype)
             case pr.Cast():
                 a = self.expr(e.a, values)

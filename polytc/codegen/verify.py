@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.program import scalars, words
+from polytc.program import published, scalars, words
 from polytc.program.scalars import BOOL, F32, I64, U32
 from polytc.program.sizes import Size
 
@@ -208,6 +208,10 @@ def _operator(e: loops.Unary | loops.Binary | loops.Call | loops.Cast | loops.Se
 def _call(e: loops.Call) -> None:
     if words.is_word_call(e.fn):
         _word_call(e)
+        return
+    if published.is_published_call(e.fn):
+        fit = published.fits(e.fn, [a.dtype for a in e.args], e.dtype)
+        _need(fit and e.lanes == 1, "a value in words of an element, or out of them", e)
         return
     row = scalars.INTRINSICS.get(e.fn)
     _need(row is not None or e.fn == "muladd", f"no intrinsic {e.fn}", e)

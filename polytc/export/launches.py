@@ -25,7 +25,8 @@ def _parameter(p: Parameter) -> dict[str, str]:
 
 def made_for(machine: Machine) -> str:
     """The name of a machine among DEVICES, for a language that may not reach all that it has."""
-    reached = ((name, replace(known, masked=False, matrix_unit=machine.matrix_unit)) for name, known in DEVICES.items())
+    reached = ((name, replace(known, masked=False, matrix_unit=machine.matrix_unit, waiting_groups=machine.waiting_groups))
+               for name, known in DEVICES.items())
     return next((name for name, known in reached if known == machine), "another device")
 
 

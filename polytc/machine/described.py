@@ -38,11 +38,13 @@ def _amd(cores: int, warp: int, l2: int, dots: tuple[str, ...], double: float) -
     dot = "documented: AMD, CDNA 2 and RDNA 2 instruction sets: v_dot4 at the rate of multiply-adds of f32"
     rate = "documented: AMD, CDNA 2 white paper: f64 at the rate of f32; RDNA instruction sets: at a sixteenth"
     integer = "guess: products of bytes are v_mad_i32_i24, at the rate of multiply-adds of f32"
+    waiting = ("documented: HIP, programming model: a group stays on its compute unit until it ends; LLVM, User Guide for "
+               "AMDGPU, memory model: volatile accesses pass the caches of a unit")
     made = _gpu(cores, warp, 64 << 10, 1024, 128, l2).costing({"groups.hoisted": 1.0, "groups.lanes": 64, "groups.dot": 1.0,
                                                               "groups.integer": 1.0, "groups.double": double})
-    return replace(made, word_dots=dots, origins=(("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
-                                                  ("costs.groups.dot", dot), ("costs.groups.integer", integer),
-                                                  ("costs.groups.double", rate)))
+    return replace(made, word_dots=dots, waiting_groups=True, origins=(
+        ("waiting_groups", waiting), ("costs.groups.hoisted", hoisted), ("costs.groups.lanes", lanes),
+        ("costs.groups.dot", dot), ("costs.groups.integer", integer), ("costs.groups.double", rate)))
 
 
 def _xe() -> Machine:
@@ -58,9 +60,11 @@ def _nvidia(cores: int, l2: int, unit: int, faster: tuple[float, float], clock: 
     matrix_unit = MatrixUnit(16, 8, 16, ("f16", "bf16"), *faster)
     made = _gpu(cores, 32, 48 << 10, 1024, 128, l2).costing({"groups.double": double})
     rate = "documented: NVIDIA, CUDA C++ Programming Guide, arithmetic throughput: 2 of f64, 128 of f32 of 8.6 and 8.9"
-    return replace(made, origins=(("costs.groups.double", rate),) if double != 2.0 else (),
-                   unit_local_bytes=unit, matrix_unit=matrix_unit,
-                   word_dots=EITHER_SIGN, clock=clock)
+    waiting = ("documented: CUDA C++ Programming Guide, execution model: a thread that has begun goes on (weakly parallel "
+               "forward progress); PTX ISA, memory consistency model: volatile accesses are relaxed")
+    origins = (("waiting_groups", waiting), *((("costs.groups.double", rate),) if double != 2.0 else ()))
+    return replace(made, unit_local_bytes=unit, matrix_unit=matrix_unit, word_dots=EITHER_SIGN, clock=clock, waiting_groups=True,
+                   origins=origins)
 
 
 DEVICES = {

@@ -21,6 +21,8 @@ class Launches:
     group_step: float = cost(0.5e-6, "seconds", "an instance for all items of a group at once", guess(_BY_HAND))
     local_step: float = cost(0.1e-6, "seconds", "the same in local memory, and the barrier behind it", guess(
         "an NVIDIA H200: some 30 cycles for each of two loads and a store, and 55 until the items have met"))
+    seen: float = cost(1.0e-6, "seconds", "until a group sees what another one has published, or takes from a counter", guess(
+        "an NVIDIA H100: some 270 cycles to its second cache and as many back, twice where the first look was too early"))
     items: int = cost(2048, "work-items", "of a compute unit that are under way at once", documented(
         "NVIDIA, CUDA C++ Programming Guide, table of compute capabilities: threads of a multiprocessor"))
     groups: int = cost(32, "groups", "of a compute unit that are under way at once", documented(

@@ -173,7 +173,7 @@ class _Reader:
                 return self.caches(value)
             case "matrix_unit":
                 return self.matrix_unit(value)
-            case "masked" | "fast_local_memory":
+            case "masked" | "fast_local_memory" | "waiting_groups":
                 return self.checked(name, value, isinstance(value, bool), "true or false")
             case "cpu" | "features":
                 right = isinstance(value, str) and WORDS.fullmatch(value) is not None

@@ -51,10 +51,11 @@ class Machine:
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
     than the caches, so that operands of several items are worth copying there; matrix_unit: of a compute unit, None where there
     is none, or where code cannot use it (CPUs' are among their features, see `multiplies_tiles`); word_dots: the dot products
-    of words (program.words.DOTS) that a GPU has instructions for, the fastest first. cpu, features: LLVM's names,
-    '' for a device that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock:
-    cycles a second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described
-    ones, e.g. ("costs.threads.region", "measured: on this machine").
+    of words (program.words.DOTS) that a GPU has instructions for, the fastest first; waiting_groups: groups may wait for what
+    others publish that began before them: these go on meanwhile, and words of 64 bits are stored and loaded in one piece. cpu,
+    features: LLVM's names, '' for a device that LLVM does not see. faults: what the device's driver compiles wrongly, see
+    targets/opencl/driver. clock: cycles a second. costs: what things take, see costs.py. origins: where fields come from whose
+    values are not the described ones, e.g. ("costs.threads.region", "measured: on this machine").
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Machine:
     fast_local_memory: bool = False
     matrix_unit: MatrixUnit | None = None
     word_dots: tuple[str, ...] = ()
+    waiting_groups: bool = False
     cpu: str = ""
     features: str = ""
     faults: frozenset[str] = frozenset()

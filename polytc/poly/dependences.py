@@ -13,6 +13,7 @@ import islpy
 from polytc.poly import isl
 from polytc.poly.legality import Accesses
 from polytc.poly.scop import Scop
+from polytc.program import kinds, published
 from polytc.program import program as pr
 
 PIECES = 64
@@ -29,6 +30,8 @@ class Dependences:
         Taking them out of value-based dependences would be unsound; see Note [Reductions].
     coarse: what exact ones need, where these are all pairs of instances of statements that touch one tensor. '' if exact.
     atomic: those of `reduction` whose statement is atomic: items of a GPU may run them at once.
+    awaited: those of `flow` whose reader waits for what the writer publishes (program.published): groups of a GPU may run them
+        at once, if they begin in the order of their loops.
     accesses: what instances read and what they write, to name the element of a broken dependence; None: not known.
 
     Note [Reductions]: with value-based flow only the last instance of a reduction has a dependence on a reader. If the
@@ -43,21 +46,24 @@ class Dependences:
     coarse: str = ""
     accesses: Accesses | None = None
     atomic: islpy.UnionMap | None = None
+    awaited: islpy.UnionMap | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """isl's relations belong to a context, which stays in its process: they are read again, all in one."""
         return _read, (tuple(str(x) for x in (self.flow, self.anti, self.output, self.reduction)), self.coarse,
                        None if self.accesses is None else tuple(map(str, self.accesses)),
-                       None if self.atomic is None else str(self.atomic))
+                       *(None if x is None else str(x) for x in (self.atomic, self.awaited)))
 
     @property
     def all(self) -> islpy.UnionMap:
         """What a parallel or vector loop must not carry."""
         return self.flow.union(self.anti).union(self.output)
 
-    def kept_apart(self, by_items: bool) -> islpy.UnionMap:
-        """What a loop must not carry whose iterations may run at once. by_items: of a GPU, whose atomic updates may meet."""
-        return self.all.subtract(self.atomic) if by_items and self.atomic is not None else self.all
+    def kept_apart(self, kind: str) -> islpy.UnionMap:
+        """What a loop of a kind must not carry whose iterations may run at once: atomic updates by groups and items of a GPU
+        may meet, and its groups may wait for what others publish."""
+        found = self.all.subtract(self.atomic) if kinds.is_mapped(kind) and self.atomic is not None else self.all
+        return found.subtract(self.awaited) if kinds.is_group(kind) and self.awaited is not None else found
 
     @property
     def reducible(self) -> islpy.UnionMap:
@@ -74,13 +80,14 @@ class Dependences:
             ("flow", self.flow), ("anti", self.anti), ("output", self.output), ("reduction", self.reduction)))
 
 
-def _read(relations: tuple[str, ...], coarse: str, accesses: tuple[str, ...] | None, atomic: str | None) -> Dependences:
+def _read(relations: tuple[str, ...], coarse: str, accesses: tuple[str, ...] | None, atomic: str | None,
+          awaited: str | None) -> Dependences:
     """Copied or unpickled dependences, in a context of their own."""
     ctx = isl.new_context()
     flow, anti, output, reduction = (islpy.UnionMap.read_from_str(ctx, text) for text in relations)
     reads, writes = (islpy.UnionMap.read_from_str(ctx, text) for text in accesses or ("{ }", "{ }"))
     return Dependences(flow, anti, output, reduction, coarse, None if accesses is None else (reads, writes),
-                       None if atomic is None else islpy.UnionMap.read_from_str(ctx, atomic))
+                       *(None if x is None else islpy.UnionMap.read_from_str(ctx, x) for x in (atomic, awaited)))
 
 
 def analyse(scop: Scop, operations: int = isl.BUDGET) -> Dependences:
@@ -162,7 +169,21 @@ def _exact(scop: Scop) -> Dependences:
 
     reduction, atomic = _meeting(scop)
     return Dependences(between(scop.writes, scop.reads), between(scop.reads, scop.writes), between(scop.writes, scop.writes),
-                       reduction, atomic=atomic)
+                       reduction, atomic=atomic, awaited=_awaited(scop, meeting))
+
+
+def _awaited(scop: Scop, meeting: Callable[[islpy.Map, islpy.Map], islpy.Map | None]) -> islpy.UnionMap | None:
+    """Pairs of instances of which the second one waits for what the first one publishes; None where nothing waits."""
+    waiting = {s.name: published.awaited(s) for s in scop.program.statements}
+    writes = {write.get_tuple_name(islpy.dim_type.in_): write for write in isl.maps(scop.writes)}
+    found: islpy.UnionMap | None = None
+    for source in filter(published.publishes, scop.program.statements):
+        for sink in scop.program.statements:
+            if source.target in waiting[sink.name]:
+                pairs = meeting(writes[isl.name(source.name)], scop.reading(sink, source.target))
+                if pairs is not None:
+                    found = pairs.to_union_map() if found is None else found.union(pairs.to_union_map())
+    return found
 
 
 def _instances(accesses: islpy.Map) -> str:

@@ -60,8 +60,8 @@ def new_context() -> islpy.Context:
 
 
 def ends(values: islpy.UnionPwAff) -> tuple[islpy.Val, islpy.Val]:
-    """The smallest and the largest of some integers. isl takes no fractions such as i/2, which it makes of floor(i/2) where all i
-    are even; it finds the ends of the set of such values."""
+    """The smallest and the largest of some integers. isl takes no fractions such as i/2, which it makes of floor(i/2) where all
+    i are even; it finds the ends of the set of such values."""
     try:
         return values.min_val(), values.max_val()
     except islpy.Error as e:

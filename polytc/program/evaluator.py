@@ -17,7 +17,7 @@ import numpy as np
 
 from polytc.functions.numbers import FUNCTIONS
 from polytc.program import program as pr
-from polytc.program import scalars, words
+from polytc.program import published, scalars, words
 
 Grid: TypeAlias = Mapping[str, np.ndarray]
 """index -> its values, broadcasting against each other."""
@@ -206,6 +206,8 @@ def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Ma
             return np.asarray(_BINARY[e.op](sub(e.a), sub(e.b))).astype(e.dtype.numpy, copy=False)
         case pr.Call() if words.is_word_call(e.fn):
             return words.apply(e.fn, [sub(a) for a in e.args])
+        case pr.Call() if published.is_published_call(e.fn):
+            return published.apply(e.fn, [sub(a) for a in e.args])
         case pr.Call():
             names = dict(zip("abc", (sub(a) for a in e.args), strict=False))
             known = {"np": np, "erf": _erf, "power": power, **FUNCTIONS, **names}

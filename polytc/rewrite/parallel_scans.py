@@ -30,6 +30,7 @@ from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size, shortfall
 from polytc.rewrite.gpu import scan_shapes
+from polytc.rewrite.gpu.scan_shapes import LOOK_BACK
 from polytc.rewrite.gpu.work_group_scans import GroupedScan, columns, tile_elements, tiles
 from polytc.rewrite.scan_statements import Scan, scan_of, with_start
 from polytc.rewrite.step import Decision, Option, Reasons
@@ -48,11 +49,13 @@ CORES = 4
 @dataclass(frozen=True)
 class Blocks:
     """The scan of a statement is made in blocks of so many elements; items: of the work-group that scans a block together,
-    along x and y, none where an item or a thread does. Of such groups a block of 0 elements is all of a row."""
+    along x and y, none where an item or a thread does. Of such groups a block of 0 elements is all of a row. by:
+    'look_back' where groups find by themselves what comes before their blocks (rewrite.gpu.look_back)."""
 
     statement: str
     elements: int
     items: tuple[int, ...] = ()
+    by: str = ""
 
 
 def decide(program: pr.Program, machine: Machine) -> Decision:
@@ -65,10 +68,8 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         told = f"a scan of {found.along.extent} elements along {found.along.index}"
         shape = scan_shapes.best(s, found, machine)
         if shape is not None:
-            chosen.append(Blocks(s.name, shape.elements, shape.items))
-            own = f"blocks of {shape.elements} elements" if shape.elements else "whole"
-            why.acts(s.name, f"{told}, {own} by groups of {' x '.join(map(str, shape.items))} items that scan together, "
-                             f"estimated: {shape.time}; one item each {scan_shapes.alone(s, found, machine)}")
+            chosen.append(_blocks(s, shape))
+            why.acts(s.name, f"{told}, {_told(s, found, shape, machine)}")
             continue
         elements = _block(s, found, machine)
         if elements >= _least(found):
@@ -77,6 +78,18 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         else:
             why.declines(s.name, f"in blocks: {told} is short, or others run beside it")
     return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def _told(s: pr.Statement, found: Scan, shape: scan_shapes.Shape, machine: Machine) -> str:
+    """What was chosen, and what the other ways take."""
+    others = scan_shapes.ways(s, found, machine)
+    way, names = scan_shapes.way(shape), {"rows": "whole rows", "blocks": "in three launches", LOOK_BACK: "in one pass"}
+    told = [f"{names[n]} {x.time}" for n, x in others.items() if n != way]
+    if LOOK_BACK not in others and "blocks" in others:
+        told.append(f"not {names[LOOK_BACK]}: {scan_shapes.cannot_look_back(shape.items, s, found, machine)}")
+    own = "whole" if way == "rows" else f"blocks of {shape.elements} elements {names[way]}"
+    return (f"{own} by groups of {' x '.join(map(str, shape.items))} items that scan together, estimated: {shape.time}; "
+            f"{'; '.join(told)}{'; ' if told else ''}one item each {scan_shapes.alone(s, found, machine)}")
 
 
 def split(program: pr.Program, decision: Decision) -> pr.Program:
@@ -94,7 +107,8 @@ def split(program: pr.Program, decision: Decision) -> pr.Program:
             whole = with_start(found, s, start)
             if whole is not None:
                 statements.pop()
-            made = GroupedScan(s, whole or found, choice.elements, (choice.items[0], choice.items[1]), names).add()
+            made = GroupedScan(s, whole or found, choice.elements, (choice.items[0], choice.items[1]), names,
+                               choice.by == LOOK_BACK).add()
             statements += made.statements
             tensors += made.tensors
         else:
@@ -126,17 +140,25 @@ def fits(program: pr.Program, machine: Machine, choice: Blocks) -> str:
     found = scan_of(program, program.statement(choice.statement))
     if found is None:
         return f"{choice.statement} is no scan with an associative operator"
+    if choice.by and (choice.by != LOOK_BACK or not choice.items):
+        return f"`by` is {LOOK_BACK}, with `items`, or is not there"
     if choice.items:
-        s = program.statement(choice.statement)
-        if machine.kind != "gpu" or not scan_shapes.fits(choice.items, 1, s, found, machine):
-            return "`items` are two numbers from 2, those of a work-group that has local memory enough"
-        whole = tile_elements((choice.items[0], choice.items[1]), columns(s, found) is not None)
-        if whole < _least(found):
-            return f"a group takes {_least(found)} elements at once at least"
-        good = choice.elements % whole == 0 and 0 <= 2 * choice.elements <= int(found.along.extent)
-        return "" if good else f"a block has a multiple of {whole} elements, half of a row at most, or 0 for all of it"
+        return _groups_fit(program.statement(choice.statement), found, machine, choice)
     least, most = _least(found), int(found.along.extent) // 2
     return "" if least <= choice.elements <= most else f"a block has {least} to {most} elements"
+
+
+def _groups_fit(s: pr.Statement, found: Scan, machine: Machine, choice: Blocks) -> str:
+    if machine.kind != "gpu" or not scan_shapes.fits(choice.items, 1, s, found, machine, bool(choice.by)):
+        return "`items` are two numbers from 2, those of a work-group that has local memory enough"
+    whole = tile_elements((choice.items[0], choice.items[1]), columns(s, found) is not None)
+    if whole < _least(found):
+        return f"a group takes {_least(found)} elements at once at least"
+    why = scan_shapes.cannot_look_back(choice.items, s, found, machine) if choice.by else ""
+    if why or choice.by and choice.elements != whole:
+        return why or f"a group that looks back has {whole} elements"
+    good = choice.elements % whole == 0 and 0 <= 2 * choice.elements <= int(found.along.extent)
+    return "" if good else f"a block has a multiple of {whole} elements, half of a row at most, or 0 for all of it"
 
 
 def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
@@ -149,7 +171,11 @@ def _choices(s: pr.Statement, found: Scan, machine: Machine) -> list[Blocks]:
     """Groups by their time, then items or threads."""
     grouped = sorted(scan_shapes.shapes(s, found, machine), key=lambda x: x.time.seconds)
     sizes = (n for n in (32, BLOCK, 512, THREADED) if _least(found) <= n <= int(found.along.extent) // 2)
-    return [*(Blocks(s.name, x.elements, x.items) for x in grouped), *(Blocks(s.name, n) for n in sizes)]
+    return [*(_blocks(s, x) for x in grouped), *(Blocks(s.name, n) for n in sizes)]
+
+
+def _blocks(s: pr.Statement, shape: scan_shapes.Shape) -> Blocks:
+    return Blocks(s.name, shape.elements, shape.items, LOOK_BACK if shape.look_back else "")
 
 
 def _least(found: Scan) -> int:

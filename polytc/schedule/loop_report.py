@@ -19,7 +19,6 @@ from polytc.poly.nest import Sequence
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.program.cardinality import Count
-from polytc.program.kinds import is_mapped
 from polytc.schedule.tree import Schedule
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ def _loops(band: islpy.ScheduleNode, deps: Dependences, mark: Mark) -> tuple[Rep
     found = []
     for d in range(count):
         member = partial.get_at(d).intersect_domain(domain)
-        kept = deps.kept_apart(is_mapped(mark.kind(d)))
+        kept = deps.kept_apart(mark.kind(d))
         carries = _bounded(deps.flow, lambda d=d, kept=kept: legality.carried(band, d, kept))  # type: ignore[misc]
         rest = carries is not None and _bounded(deps.flow, lambda d=d: legality.carried(band, d, deps.order)) is None  # type: ignore[misc]
         found.append(ReportedLoop(f"{mark.name}.{d}" if count > 1 else mark.name, mark.kind(d),

@@ -13,7 +13,7 @@ from polytc.decisions import Entry
 from polytc.poly import isl, legality, marks
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
-from polytc.program.kinds import IN_ORDER, KINDS, is_mapped
+from polytc.program.kinds import GROUPS, IN_ORDER, ITEMS, KINDS
 from polytc.schedule import yaml
 
 errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
@@ -116,15 +116,19 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
     for node, kinds in marked_bands(schedule.tree):
         _known(node, kinds)
         _told_apart(node, kinds, met)
-        carried = {by_items: legality.Carried(node, deps.kept_apart(by_items), deps.accesses)
-                   for by_items in set(map(is_mapped, kinds))}
+        carried = {k: legality.Carried(node, deps.kept_apart(k), deps.accesses) for k in set(map(_apart, kinds))}
         for member, kind in enumerate(kinds):
             if kind in (*IN_ORDER, "unroll"):
                 continue
-            conflict = legality.apart(node, member, deps.reducible) if kind == "reduce" else carried[is_mapped(kind)].by(member)
+            conflict = legality.apart(node, member, deps.reducible) if kind == "reduce" else carried[_apart(kind)].by(member)
             if conflict is not None:
                 return Refusal("E704", conflict, (kind, marks.of(node.parent()).name, member), kind == "reduce")
     return None
+
+
+def _apart(kind: str) -> str:
+    """The first of the kinds whose loops must not carry the same dependences."""
+    return next((k for k in (GROUPS[0], ITEMS[0]) if kind[:-1] == k[:-1]), "")
 
 
 def checked(schedule: Schedule, deps: Dependences) -> Schedule:

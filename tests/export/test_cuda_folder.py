@@ -100,6 +100,26 @@ def test_launches_in_loops_of_the_host(dialect: cuda.Dialect, tmp_path: Path) ->
     assert '"for": "t"' in (folder / "heat.json").read_text()
 
 
+@DIALECTS
+def test_a_scan_in_one_pass(dialect: cuda.Dialect, tmp_path: Path) -> None:
+    """Of a given size, and of sizes that the host is told; it clears the words by a launch."""
+    text = "def sums(i64[R,N] A) -> (i64[R,N] S) { S[r,i] += A[r,k] where k <= i, i in 0:N }"
+    machine = "nvidia-sm90" if dialect is cuda.CUDA else "amd-gfx90a"
+    rng = np.random.default_rng(2)
+    for place, shape, sizes in (("given", (1, 60_001), [(1, 60_001)]), ("open", ("R", "N"), [(3, 4097), (1, 9000), (2, 1)])):
+        made = tmp_path / place
+        made.mkdir()
+        typical = {} if place == "given" else {"typical": {"R": 1, "N": 1 << 20}}
+        folder = write(text, made, "sums", dialect, machine, shapes={"A": shape}, **typical)
+        (code,) = [p.read_text() for p in folder.iterdir() if p.suffix in (".cu", ".hip")]
+        assert "polytc_awaited_i64" in code
+        built(folder, "sums")
+        for rows, n in sizes:
+            a = rng.integers(-2**60, 2**60, (rows, n))
+            found = exported.outputs(folder, "sums", [a], {"R": rows, "N": n} if place == "open" else None)
+            np.testing.assert_array_equal(found["S"], np.cumsum(a, axis=1))
+
+
 def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
     given, expected = exported.many()
     folder = write(exported.MANY, tmp_path, shapes={n: a.shape for n, a in given.items()})

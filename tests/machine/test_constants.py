@@ -68,6 +68,7 @@ CONSTANTS = {
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
     "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "CORES": SEARCH},
     "rewrite/gpu/scanned_columns.py": {"EACH": SHAPE},
+    "rewrite/gpu/look_back.py": {"ROUNDS": SEARCH},
     "rewrite/gpu/scan_shapes.py": {"SHAPES": SEARCH, "ACROSS": SEARCH, "TILES": SEARCH, "AHEAD": SHAPE,
                                     "MEETINGS": EXACT, "NEAR": MARGIN},
     "rewrite/gpu/scattered_parts.py": {"AHEAD": SHAPE},

@@ -20,7 +20,8 @@ from polytc.rewrite.tidy import axes
 from tests.sketches import Sketch, arrows, difference, of, sketches
 
 MACHINES: dict[str, Machine] = {
-    "avx2": AVX2, "avx512": AVX512, "neon": NEON, "gpu": DEVICES["nvidia-sm90"],
+    "avx2": AVX2, "avx512": AVX512, "neon": NEON,
+    "gpu": replace(DEVICES["nvidia-sm90"], waiting_groups=False), "nvidia": DEVICES["nvidia-sm90"],
     "mali": DEVICES["mali"],
     "amx": replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+amx-tile,+amx-int8,+amx-bf16"),
     "vnni": replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw"),
@@ -33,6 +34,7 @@ STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu
            "polytc.rewrite.complex_numbers.products": "complex_numbers",
            "polytc.rewrite.gpu.work_group_scans": "parallel_scans",
            "polytc.rewrite.gpu.scanned_tiles": "parallel_scans",
+           "polytc.rewrite.gpu.look_back": "parallel_scans",
            "polytc.rewrite.gpu.scanned_columns": "parallel_scans",
            "polytc.rewrite.gpu.softmax.fusion": "online_softmax",
            "polytc.rewrite.digit_sums": "gathered_sums"} | {

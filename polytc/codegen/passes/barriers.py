@@ -23,6 +23,7 @@ Guarantees: work-items that touch one element, one of them storing, have a barri
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
@@ -30,6 +31,7 @@ from typing import TypeAlias
 
 from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify, work_items
+from polytc.program.published import AWAITED
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def insert_barriers(kernel: loops.Kernel) -> loops.Kernel:
     if not work_items.has_phases(kernel):
         return kernel
     axes = _axes(kernel.body)
-    common = _common(kernel.body, axes)
+    common = _common(kernel.body, axes) - _published(kernel.body)
     through = loops.Barrier(common & {b.name for b in kernel.args})
     body, _ = _walk(_alone(kernel.body, axes, common), _NOTHING, common, axes)
     return replace(kernel, body=traverse.map_stmt(body, lambda s: through if isinstance(s, loops.Barrier) else s, lambda e: e))
@@ -101,6 +103,15 @@ def _is_uniform(s: loops.Stmt) -> bool:
 def _repeats(s: loops.Stmt) -> bool:
     """Is there a loop, and none over items? All items would have to meet in each of its iterations."""
     return _is_uniform(s) and any(isinstance(x, loops.For) for x in traverse.walk_stmt(s))
+
+
+def _published(s: loops.Stmt) -> frozenset[str]:
+    """The buffers of which items wait for each element that they load (program.published), so that nobody waits for all."""
+    whole = [e for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top)]
+    loaded = Counter(e.buffer.name for e in whole if isinstance(e, loops.Load))
+    waits = Counter(a.buffer.name for e in whole if isinstance(e, loops.Call) and e.fn in AWAITED
+                    for a in e.args if isinstance(a, loops.Load))
+    return frozenset(name for name, count in waits.items() if loaded[name] == count)
 
 
 def _is_private(s: loops.Stmt) -> bool:

@@ -9,11 +9,13 @@ from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.linear import normalise
 from polytc.program.names import Names
-from polytc.program.scalars import BOOL, I64
+from polytc.program.scalars import BOOL, I64, DType
 from polytc.rewrite.gpu.work_group_reductions import combine_as_tree
 from polytc.rewrite.scan_statements import Scan
 
 Ranges = tuple[pr.Range, ...]
+Items = tuple[pr.Range, pr.Range]
+"""Loops over items, along y and along x."""
 At = Callable[[pr.Expr, pr.Range], tuple[pr.Expr, ...]]
 """Where the element of a place belongs, of the item along x that has it."""
 
@@ -22,7 +24,8 @@ At = Callable[[pr.Expr, pr.Range], tuple[pr.Expr, ...]]
 class Row:
     """What a group scans. groups: the ranges of groups; first: the place of its first element; tiles: how many it takes; end:
     where places end, None if all of its tiles are whole; term: what comes new at a place, of an item along x; inside: whether
-    an item along x has anything to do; lead: what comes before all, of which sums know nothing."""
+    an item along x has anything to do; lead: what comes before all, of which sums know nothing; look_back: finds it, and the
+    item that knows it, by what the lines of items add up (see look_back), where it is there no sooner."""
 
     groups: Ranges
     first: pr.Expr
@@ -31,6 +34,7 @@ class Row:
     term: Callable[[pr.Expr, pr.Range], pr.Expr]
     inside: Callable[[pr.Range], tuple[pr.Expr, ...]]
     lead: Callable[[pr.Range], pr.Expr] = lambda x: number(0)
+    look_back: Callable[[Sequence[pr.Expr]], tuple[pr.Expr, Items]] | None = None
 
     def conditions(self, at: pr.Expr, x: pr.Range) -> tuple[pr.Expr, ...]:
         """Is there an element at a place?"""
@@ -73,10 +77,10 @@ class ScanText:
         """The loop over the tiles of a group; none if there is one."""
         return (pr.Range(self.names.index(f"{self.found.along.index}_tile"), 0, count, "sequential"),) if count != 1 else ()
 
-    def tensor(self, kind: str, *shape: Iterable[int]) -> str:
-        """A new one."""
+    def tensor(self, kind: str, *shape: Iterable[int], dtype: DType | None = None) -> str:
+        """A new one, of the scan's type if of no other."""
         name, extents = self.names.label(f"{self.s.target}_{kind}"), tuple(n for part in shape for n in part)
-        self.tensors.append(pr.Tensor(name, self.found.dtype, extents, (0,) * len(extents)))
+        self.tensors.append(pr.Tensor(name, dtype or self.found.dtype, extents, (0,) * len(extents)))
         return name
 
     def read(self, name: str, *cell: pr.Expr) -> pr.Read:

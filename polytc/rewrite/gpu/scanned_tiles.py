@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.program import program as pr
-from polytc.rewrite.gpu.scan_text import At, TiledScan, cell, extents, number, plus
+from polytc.rewrite.gpu.scan_text import At, Items, TiledScan, cell, extents, number, plus
 
 
 def tile_elements(items: tuple[int, int]) -> int:
@@ -63,12 +63,19 @@ class RowScan(TiledScan):
         self.lead = text.tensor("lead", groups, (row.tiles + (1 if self.steps else 0),))
         self.tile, self.run, self.total, self.part, self.ahead = (text.tensor(name, groups, tiles, more) for name, more in (
             ("tile", (w * h, w)), ("run", (h, w, w)), ("total", (h, w)), ("part", (h, w)), ("ahead", (h, w))))
-        first = text.first_item()
-        text.emit("lead", self.lead, (*self.group, number(0)), row.lead(first[-1]), (*row.groups, *first))
+        if row.look_back is None:
+            first = text.first_item()
+            self._lead(row.lead(first[-1]), first)
         self._load()
         self._sum_items()
+        if row.look_back is not None:
+            self._lead(*row.look_back([self._read(self.part, number(u), number(w - 1)) for u in range(h)]))
         self._come_before()
         self._store(target, where, name)
+
+    def _lead(self, value: pr.Expr, first: Items) -> None:
+        """What comes before the first tile. first: the ranges of the item that finds it."""
+        self.text.emit("lead", self.lead, (*self.group, number(0)), value, (*self.row.groups, *first))
 
     def _each(self, name: str) -> pr.Range:
         return self.text.each(name, self.text.items[0])

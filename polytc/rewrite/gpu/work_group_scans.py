@@ -21,7 +21,9 @@ Index ranges say what their loops become, as in rewrite.gpu.local_tiles.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from polytc.program import kinds
 from polytc.program import program as pr
@@ -29,8 +31,8 @@ from polytc.program.linear import normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size, may_be_less, shortfall
-from polytc.rewrite.gpu import scanned_columns, scanned_tiles
-from polytc.rewrite.gpu.scan_text import Ranges, Row, ScanText, cell, cells, extents, number, plus
+from polytc.rewrite.gpu import look_back, scanned_columns, scanned_tiles
+from polytc.rewrite.gpu.scan_text import Items, Ranges, Row, ScanText, cell, cells, extents, number, plus
 from polytc.rewrite.gpu.scanned_columns import ColumnScan
 from polytc.rewrite.gpu.scanned_tiles import RowScan
 from polytc.rewrite.scan_statements import Scan
@@ -73,10 +75,12 @@ class _Groups:
 
 
 class GroupedScan:
-    """What a scan becomes. elements: of a block, 0 where a group scans a whole row; items: of a group along x and y."""
+    """What a scan becomes. elements: of a block, 0 where a group scans a whole row; items: of a group along x and y; back: do
+    groups look back at the blocks before their own?"""
 
-    def __init__(self, s: pr.Statement, found: Scan, elements: int, items: tuple[int, int], names: Names) -> None:
-        self.s, self.found, self.elements = s, found, elements
+    def __init__(self, s: pr.Statement, found: Scan, elements: int, items: tuple[int, int], names: Names, back: bool = False
+                 ) -> None:
+        self.s, self.found, self.elements, self.back = s, found, elements, back
         self.across = columns(s, found)
         self.whole = tile_elements(items, self.across is not None)
         self.kept = tuple(r for r in s.ranges if r.index != found.along.index and r is not self.across)
@@ -91,6 +95,9 @@ class GroupedScan:
             self._elements(groups, number(0), extent)
             return self.text
         count = tiles(extent, self.elements)
+        if self.back:
+            self._one_pass(count)
+            return self.text
         last = (self.across.extent,) if self.across is not None else ()
         shape = (*extents(self.kept), count - 1 + (1 if shortfall(extent) else 0), *last)
         sums, before = self.text.tensor("sums", shape), self.text.tensor("before", shape)
@@ -121,6 +128,21 @@ class GroupedScan:
         """The elements of each block, from what comes before it."""
         groups = self._groups(count)
         self._elements(groups, self._first(groups), self.elements, before)
+
+    def _one_pass(self, count: int) -> None:
+        """The elements of each block, which finds what comes before it."""
+        groups = self._groups(count)
+        back = look_back.LookBack(self.text, extents(self.kept), groups.ranges, look_back.windows(count, prod(self.text.items)))
+        self._store_start(groups)
+        start = pr.substitute(self.found.lead, groups.kept)
+
+        def before(lines: Sequence[pr.Expr]) -> tuple[pr.Expr, Items]:
+            ahead, first = back.add(lines)
+            return (self.found.joined(start, ahead) if start != self.found.neutral else ahead), first
+        row = Row(groups.ranges, self._first(groups), 1, self._end(self.found.along.extent, self.elements),
+                  lambda at, x: self._moved(self.found.term, at, groups, x), lambda x: (), look_back=before)
+        self._with(row).scan(self.s.target, lambda at, x: tuple(self._moved(e, at, groups, x) for e in self.s.subscripts),
+                             self.s.name)
 
     def _elements(self, groups: _Groups, first: pr.Expr, elements: int, before: str = "") -> None:
         """The scan itself. first, elements: of a group; before: what comes before the blocks but the first one."""

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from polytc import errors
 from polytc.codegen import intervals, linear_forms, loops, traverse, vector_lanes
+from polytc.program.published import AWAITED
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, DType
 from polytc.program.words import WORD
-from polytc.targets.ctext import word_dots
+from polytc.targets.ctext import published_words, word_dots
 from polytc.targets.ctext.indexing import Indexing
 from polytc.targets.ctext.memory import Memory
 from polytc.targets.ctext.preamble import Preamble
@@ -218,6 +219,8 @@ class Expressions(Indexing):
             return word_dots.word(self, e)
         if word_dots.dot_of(e) is not None:
             return word_dots.added(self, e, loops.Const(0, e.dtype, e.lanes))
+        if e.fn in AWAITED:
+            return published_words.awaited(self, e)
         of = e.args[0].dtype
         text = self._apply(e.fn, of, e.lanes, [self.value(a) for a in e.args])
         if e.dtype == BOOL and of.is_float and e.lanes > 1:

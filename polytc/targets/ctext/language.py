@@ -18,7 +18,8 @@ class Language:
     limits: 'min' and 'max' of index arithmetic are functions of the language. words: functions that helpers call, by name.
     atomics: the functions of an address and a number that update numbers of 32 bits in one step, by the operator. byte: an
     element of an array of bools. function: what the head of a helper begins with. vectors: how they are written. dots:
-    functions of words of bytes, by name (see word_dots.py).
+    functions of words of bytes, by name (see word_dots.py). published: those of values that groups wait for, by name (see
+    published_words.py).
     """
 
     name: str
@@ -41,6 +42,7 @@ class Language:
     vectors: Vectors = field(default_factory=NoVectors)
     atomics: Mapping[str, str] = field(default_factory=dict)
     dots: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, str] = field(default_factory=dict)
 
     def word(self, dtype: DType, lanes: int) -> str:
         """The type of a vector as a part of a name."""

@@ -12,7 +12,7 @@ from polytc.codegen.passes import work_items
 from polytc.codegen.target import Launch, Repeat
 from polytc.machine import ALIGNMENT
 from polytc.program.scalars import BOOL
-from polytc.targets.ctext import common_subexpressions
+from polytc.targets.ctext import common_subexpressions, published_words
 from polytc.targets.ctext.library import Parameter
 from polytc.targets.ctext.places import Memory
 from polytc.targets.ctext.preamble import Preamble
@@ -220,6 +220,9 @@ class GroupWriter(Statements):
     def store(self, s: loops.Store) -> None:
         if s.atomic:
             self.line(self.atomic(s))
+            return
+        if (word := published_words.of(s.value)) is not None:
+            self.line(published_words.publish(self.expressions, s, word))
             return
         width = max([s.value.lanes, *(i.lanes for i in s.indices)])
         place, write = self.places.place(s.buffer), self.expressions

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from math import prod
 
 from polytc.codegen import intervals, loops, traverse, vector_lanes
 from polytc.codegen.emitter import Names
 from polytc.codegen.matrix_products import MatrixProduct
-from polytc.targets.ctext import joined_digits
+from polytc.targets.ctext import joined_digits, published_words
 from polytc.targets.ctext.places import address_of, first
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.work_groups import GroupWriter
 from polytc.targets.cuda import language, matrix_functions, matrix_unit, memory, types
+
+TURN, BEGUN = "number of the group", "groups that have begun"
+"""Of groups that wait for others, see ctext/published_words.py."""
 
 
 class KernelWriter(GroupWriter):
@@ -25,7 +28,7 @@ class KernelWriter(GroupWriter):
                  notes: Mapping[str, str] | None = None, matrix_units: bool = False) -> None:
         """matrix_units: whether there are such."""
         kernel = joined_digits.joined(kernel)
-        self.resident = kernel.resident
+        self.resident, self.counter = kernel.resident, published_words.counter(kernel)
         names = Names(types.RESERVED, types.RESERVED_PREFIXES)
         self.unit = matrix_unit.of_kernel(kernel) if matrix_units else matrix_unit.Unit()
         self.halves = memory.Memory(kernel, names.buffer, preamble.c, self.unit)
@@ -51,12 +54,21 @@ class KernelWriter(GroupWriter):
         return f"threadIdx.{'xyz'[axis]}"
 
     def group_id(self, axis: int) -> str:
-        return f"blockIdx.{'xyz'[axis]}"
+        return self.names.variable(TURN) if self.counter is not None else f"blockIdx.{'xyz'[axis]}"
 
     def write(self) -> None:
-        """With a name for the number of a thread in its warp, where it reads for that."""
-        with self.names.bound(matrix_unit.LANE.name, "lane") if self.unit.products else nullcontext():
+        """With a name for the number of a thread in its warp, where it reads for that, and for that of a group that waits."""
+        lane = ((matrix_unit.LANE.name, "lane"),) if self.unit.products else ()
+        turn = ((TURN, "group"), (BEGUN, "turn")) if self.counter is not None else ()
+        with ExitStack() as names:
+            for name, title in (*lane, *turn):
+                names.enter_context(self.names.bound(name, title))
             super().write()
+
+    @property
+    def local_bytes(self) -> int:
+        """With the number that a group that waits has taken."""
+        return super().local_bytes + (4 if self.counter is not None else 0)
 
     def emit_for(self, s: loops.For) -> None:
         if id(s) in self.unit.products:
@@ -144,6 +156,13 @@ class KernelWriter(GroupWriter):
     def begin(self) -> Iterable[str]:
         if self.unit.products:
             yield f"const int {self.names.variable(matrix_unit.LANE.name)} = threadIdx.x + threadIdx.y % 8 * 4;"
+        if self.counter is not None:
+            assert self.ndrange.groups[1:] == (1, 1), "groups that wait lie on one axis"
+            turn, first = self.names.variable(BEGUN), " && ".join(f"{self.local_id(a)} == 0" for a in range(self.ndrange.rank))
+            yield f"__shared__ unsigned int {turn};"
+            yield f"if ({first}) {turn} = atomicInc((unsigned int*){self.places.place(self.counter).name}, gridDim.x - 1);"
+            yield "__syncthreads();"
+            yield f"const unsigned int {self.names.variable(TURN)} = {turn};"
 
     def barrier(self, all_memory: bool) -> str:
         """Global memory, too."""

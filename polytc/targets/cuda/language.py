@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from polytc.targets.ctext import half_bits, intrinsics, plain_rows, word_dots
+from polytc.program.published import AWAITED
+from polytc.program.scalars import DType
+from polytc.targets.ctext import half_bits, intrinsics, plain_rows, published_words, word_dots
 from polytc.targets.ctext.language import Language
 from polytc.targets.cuda import types, vectors
 
@@ -31,8 +33,21 @@ DOTS = word_dots.functions(DEVICE, "unsigned int", {
     for name in ("dot_i8i8", "dot_u8u8", "dot_u8i8")})
 """Functions of words of bytes."""
 
+_BITS = {"f32": ("__float_as_uint(x)", "__uint_as_float(bits)"),
+         "f64": ("(unsigned long long)__double_as_longlong(x)", "__longlong_as_double((long long)bits)")}
+
+
+def _bits(t: DType) -> tuple[str, str, str]:
+    """A type, the bits of a number `x` of it, and the number of such bits."""
+    return types.scalar(t), *_BITS.get(t.name, (f"({types.unsigned(t)})x", f"({types.scalar(t)})bits"))
+
+
+PUBLISHED = published_words.functions(DEVICE, "unsigned long long", {t.name: _bits(t) for t in AWAITED.values()})
+"""Functions of values that groups wait for. Volatile accesses of 8 bytes at their multiple are single, and neither from caches
+of one unit nor put off (PTX ISA, memory consistency model: volatile is relaxed; LLVM, User Guide for AMDGPU, memory model)."""
+
 CUDA = Language("CUDA C", types.LANES, types.scalar, types.vector, types.unsigned, types.mask, types.constant, types.value_bits,
                 plain_rows.FLOAT, plain_rows.INTEGER, plain_rows.UNSIGNED, intrinsics.BOOL, plain_rows.HELPERS, limits=False,
                 words=WORDS, byte=types.byte, function=DEVICE, vectors=vectors.CudaVectors(),
                 atomics={"+": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "&": "atomicAnd", "|": "atomicOr",
-                         "^": "atomicXor"}, dots=DOTS)
+                         "^": "atomicXor"}, dots=DOTS, published=PUBLISHED)

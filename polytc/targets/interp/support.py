@@ -16,10 +16,10 @@ import numpy as np
 
 from polytc import errors
 from polytc.functions.numbers import FUNCTIONS
-from polytc.program import scalars, words
+from polytc.program import published, scalars, words
 
 errors.register(E520="access outside of a buffer", E521="write to a buffer that a kernel only reads",
-                E522="work-items do not meet at the same barrier")
+                E522="work-items do not meet at the same barrier, or wait for what nobody makes")
 
 
 def poison(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -180,11 +180,18 @@ def _of_words(name: str, *args: Any) -> Any:
     return result if np.ndim(result) else result[()]
 
 
+def _of_published(name: str, *args: Any) -> Any:
+    if name in published.AWAITED and not published.is_there(list(args)):
+        raise errors.fail("E522", "a work-group waits for an element that none before it publishes", kind=errors.TargetError)
+    return published.apply(name, list(args))[()]
+
+
 def _intrinsics() -> dict[str, Callable[..., Any]]:
     env: dict[str, Any] = {"np": np, "erf": erf, **FUNCTIONS}
     table = {f"fn_{row.name}": eval(f"lambda {', '.join('abc'[:row.arity])}: {row.reference}", env)
              for row in scalars.INTRINSICS.values()}
     own = {f"fn_{name}": functools.partial(_of_words, name) for name in (words.WORD, *words.PARTS, *words.DOTS)}
+    own |= {f"fn_{name}": functools.partial(_of_published, name) for name in (*published.PUBLISHED, *published.AWAITED)}
     return table | own | {"fn_muladd": FUNCTIONS["fma"], "fn_pow": power}
 
 

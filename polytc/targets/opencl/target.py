@@ -25,8 +25,9 @@ class OpenCLTarget:
     texts: bool = True
 
     def __post_init__(self) -> None:
-        """OpenCL C has no masked vector accesses and no matrix unit, whatever the device."""
-        object.__setattr__(self, "machine", replace(self.machine, masked=False, matrix_unit=None))
+        """OpenCL C has no masked vector accesses and no matrix unit, whatever the device, and does not say that groups go on
+        while others wait for them."""
+        object.__setattr__(self, "machine", replace(self.machine, masked=False, matrix_unit=None, waiting_groups=False))
 
     def on(self, device: str) -> OpenCLTarget:
         """The target for another device: a number in the order of `polytc devices`, or a part of a name."""

@@ -1,7 +1,9 @@
 /* CUDA C on a processor: blocks one after another, the threads of a block as fibers that switch at barriers.
  *
  * Fibers run in the order of their numbers in every other block, backwards in the others, so that a missing barrier shows.
- * Shared memory holds NaN (or -1) when a block begins. What the threads of a warp do together, and copies that are waited for, is
+ * With POLYTC_TOGETHER several blocks run at once, each in a thread of the system, and the last ones of a grid begin first, so that
+ * what waits for blocks that have not begun waits for ever.
+ * Shared memory holds NaN (or -1) when a block begins, if they run one after another. What the threads of a warp do together, and copies that are waited for, is
  * below: the functions of the text that have instructions of a GPU in them stand here as C. */
 #pragma GCC system_header
 #pragma once
@@ -14,7 +16,14 @@
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
+#ifdef POLYTC_TOGETHER
+#include <pthread.h>
+#define POLYTC_OWN thread_local
+#define __shared__ static thread_local
+#else
+#define POLYTC_OWN
 #define __shared__ static __attribute__((section("polytc_shared")))
+#endif
 
 extern char __start_polytc_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_polytc_shared[] __attribute__((weak, visibility("hidden")));
@@ -22,7 +31,8 @@ extern char __stop_polytc_shared[] __attribute__((weak, visibility("hidden")));
 struct polytc_index {
     unsigned x, y, z;
 };
-polytc_index threadIdx, blockIdx, gridDim, blockDim;
+POLYTC_OWN polytc_index threadIdx, blockIdx;
+polytc_index gridDim, blockDim;
 
 static inline float __int_as_float(int bits)
 {
@@ -30,6 +40,19 @@ static inline float __int_as_float(int bits)
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+
+#define POLYTC_BITS(name, from, to) \
+    static inline to name(from x) \
+    { \
+        to bits; \
+        static_assert(sizeof bits == sizeof x, ""); \
+        memcpy(&bits, &x, sizeof x); \
+        return bits; \
+    }
+POLYTC_BITS(__float_as_uint, float, unsigned)
+POLYTC_BITS(__uint_as_float, unsigned, float)
+POLYTC_BITS(__double_as_longlong, double, long long)
+POLYTC_BITS(__longlong_as_double, long long, double)
 
 /* Threads switch at barriers alone, so that what they do between these is one step. */
 #define POLYTC_ATOMIC(name, type, result) \
@@ -49,6 +72,14 @@ static inline float __int_as_float(int bits)
 POLYTC_ATOMICS(int)
 POLYTC_ATOMICS(unsigned)
 
+static inline unsigned atomicInc(unsigned *address, unsigned most)
+{
+    unsigned a = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(address, &a, a >= most ? 0 : a + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return a;
+}
+
 struct polytc_fiber {
     ucontext_t context;
     char *stack;
@@ -58,8 +89,8 @@ struct polytc_fiber {
 };
 
 enum { POLYTC_MOST = 1024, POLYTC_STACK = 1 << 17 };
-static polytc_fiber polytc_fibers[POLYTC_MOST], *polytc_current;
-static ucontext_t polytc_scheduler;
+static POLYTC_OWN polytc_fiber polytc_fibers[POLYTC_MOST], *polytc_current;
+static POLYTC_OWN ucontext_t polytc_scheduler;
 static void (*polytc_body)(void *);
 static void *polytc_arguments;
 
@@ -133,6 +164,24 @@ static int polytc_block(int threads, bool backwards, bool barriers)
     return 0;
 }
 
+#ifdef POLYTC_TOGETHER
+enum { POLYTC_TEAM = 6 };
+static int polytc_left, polytc_failed;
+
+/* Blocks until none is left, the last ones first. */
+static void *polytc_team(void *barriers)
+{
+    for (int n; (n = __atomic_fetch_sub(&polytc_left, 1, __ATOMIC_RELAXED)) > 0;) {
+        const unsigned k = static_cast<unsigned>(n - 1), rest = k / gridDim.x;
+        blockIdx = {k % gridDim.x, rest % gridDim.y, rest / gridDim.y};
+        if (polytc_block(static_cast<int>(blockDim.x * blockDim.y * blockDim.z), k % 2, *static_cast<bool *>(barriers)))
+            __atomic_store_n(&polytc_failed, 1, __ATOMIC_RELAXED);
+    }
+    for (polytc_fiber &fiber : polytc_fibers) free(fiber.stack);
+    return nullptr;
+}
+#endif
+
 static int polytc_launch(const unsigned *grid, const unsigned *block, bool barriers, void (*body)(void *), void *arguments)
 {
     int failed = 0;
@@ -140,6 +189,15 @@ static int polytc_launch(const unsigned *grid, const unsigned *block, bool barri
     polytc_arguments = arguments;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
+#ifdef POLYTC_TOGETHER
+    pthread_t team[POLYTC_TEAM];
+    polytc_failed = 0;
+    polytc_left = static_cast<int>(grid[0] * grid[1] * grid[2]);
+    for (pthread_t &one : team)
+        if (pthread_create(&one, nullptr, polytc_team, &barriers)) abort();
+    for (pthread_t one : team) pthread_join(one, nullptr);
+    return failed + polytc_failed;
+#endif
     for (unsigned z = 0; z < grid[2]; z++)
         for (unsigned y = 0; y < grid[1]; y++)
             for (unsigned x = 0; x < grid[0] && !failed; x++) {
