@@ -63,8 +63,8 @@ def _nvidia(cores: int, l2: int, unit: int, faster: tuple[float, float], clock: 
     waiting = ("documented: CUDA C++ Programming Guide, execution model: a thread that has begun goes on (weakly parallel "
                "forward progress); PTX ISA, memory consistency model: volatile accesses are relaxed")
     origins = (("waiting_groups", waiting), *((("costs.groups.double", rate),) if double != 2.0 else ()))
-    return replace(made, unit_local_bytes=unit, matrix_unit=matrix_unit, word_dots=EITHER_SIGN, clock=clock, waiting_groups=True,
-                   origins=origins)
+    return replace(made, unit_local_bytes=unit, matrix_unit=matrix_unit, word_dots=EITHER_SIGN, clock=clock,
+                   waiting_groups=True, origins=origins)
 
 
 DEVICES = {
