@@ -35,6 +35,10 @@ Dims: TypeAlias = Mapping[str, tuple[sx.Expr, ...]]
 TYPICAL = (512, 96, 24)
 """Sizes for which code is good where the caller names none: the first ones that the program allows, a little apart."""
 
+BATCH, IMAGE = 4, 128
+"""The same of a batch, the first size of a program, where it is the first axis of arrays with three axes and more; and of axes
+of arrays with four and more. 512 images of 512 x 512 would let tiles run along the batch."""
+
 APART = 64
 """So far are the typical values of different sizes apart, the first size being the largest."""
 
@@ -121,12 +125,29 @@ class OpenSizes:
         """The program of `general`, and the sizes that it was found at."""
         errors_: list[CompileError] = []
         for start, apart in product(TYPICAL, (APART, 0)):  # at last all sizes are equal, as some may have to be
-            base = {n: self.typical.get(n, start + apart * (len(self.names) - 1 - k)) for k, n in enumerate(self.names)}
+            base = {n: self.typical.get(n, self._usual(n, start, apart)) for n in self.names}
             try:
                 return self._general(build, base), base
             except CompileError as e:
                 errors_.append(e)
         raise errors_[0]
+
+    def _usual(self, name: str, start: int, apart: int) -> int:
+        """A typical value of a size of which the caller says nothing."""
+        after = len(self.names) - 1 - self.names.index(name)
+        if apart and self._is_batch(name):
+            return min(start, BATCH) + after
+        places = self._places(name) if apart else []
+        return (min(start, IMAGE) if places and all(rank > 3 for rank, _ in places) else start) + apart * after
+
+    def _is_batch(self, name: str) -> bool:
+        """Is it the first size of all, and the first axis? (That of an array behind others may count filters.)"""
+        return name == self.names[0] and all(rank > 2 and axis == 0 for rank, axis in self._places(name) or [(0, 0)])
+
+    def _places(self, name: str) -> list[tuple[int, int]]:
+        """Where a size is an extent: the number of axes of the array, and the axis."""
+        return [(len(dims), axis) for dims in self.dims.values() for axis, d in enumerate(dims)
+                if isinstance(d, sx.Name) and d.id == name]
 
     def _general(self, build: Callable[[dict[str, tuple[int, ...]]], Program], base: Mapping[str, int]) -> Program:
         try:
@@ -154,7 +175,7 @@ class OpenSizes:
                 return compiled(program)
             if _is_right(k.options, sizes) and _has_room(k, program, sizes):
                 return sized(k.executable, k.options, sizes)
-        larger = {n: max(v, SMALLEST_TYPICAL) for n, v in sizes.items()}
+        larger = {n: max(v, BATCH if self._is_batch(n) else SMALLEST_TYPICAL) for n, v in sizes.items()}
         first, second = (sizes, larger) if agreeing else (larger | self.typical, sizes)  # a larger one may not be right either
         if len(self._kernels) < KERNELS:
             general = self._try(build, first, program, sizes) or self._try(build, second, program, sizes)

@@ -55,7 +55,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
     accesses: of the statement, target first. shared: the indices that may be vectorised or unrolled.
     """
     found = _tiles(s, accesses, shared, lanes, machine, every=False)
-    chosen = min(found, key=lambda t: _order(s, accesses, t, machine), default=None)
+    chosen = min(found, key=lambda t: _order(s, accesses, t, lanes, machine), default=None)
     steps = prod(s.extents[i] for i in reduced_indices(s))
     scalar = steps * prod(s.extents[i] for i in shared) * (1 + machine.costs.accesses.load * len(accesses))
     return chosen if chosen is not None and chosen.cycles < scalar else None
@@ -64,14 +64,17 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
 def candidates(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
                machine: Machine) -> list[RegisterTile]:
     """All tiles that `best` weighs, the cheapest first."""
-    return sorted(_tiles(s, accesses, shared, lanes, machine, every=True), key=lambda t: _order(s, accesses, t, machine))
+    return sorted(_tiles(s, accesses, shared, lanes, machine, every=True), key=lambda t: _order(s, accesses, t, lanes, machine))
 
 
-def _order(s: pr.Statement, accesses: tuple[AccessStrides, ...], t: RegisterTile, machine: Machine
+def _order(s: pr.Statement, accesses: tuple[AccessStrides, ...], t: RegisterTile, lanes: int, machine: Machine
            ) -> tuple[float, int, int, str]:
+    """Of open extents the last tile is half full on average."""
     open_ = {r.index for r in s.ranges if r.typical}
     rows_of_fixed = t.jam is not None and t.jam not in open_
     cycles = t.cycles * (machine.costs.arithmetic.open_rows if open_ and not rows_of_fixed else 1)
+    if t.vector in open_:
+        cycles *= 1 + t.width * lanes / 2 / s.extents[t.vector]
     return cycles, _apart(accesses[0], t), _in_one_set(accesses[1:], t), t.jam or ""
 
 

@@ -28,6 +28,8 @@ RESULTS = (2, 3, 4)
 """Extents of the tiles that are tried: larger ones save little more and lose digits quickly."""
 SHORTEST, LONGEST = 12, 64
 """Tiles of a block, if there are several."""
+LONGEST_OPEN = 16
+"""The same where it is open how long lines are: the last block of a line may have one tile."""
 GAIN = 0.9
 """Another algorithm is taken for at most this part of the time: it also costs digits."""
 
@@ -118,6 +120,8 @@ def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[in
     points = results + TAPS - 1
     tile = 4 * groups * (2 * points ** 2 * channels + (points + results) ** 2 * filters)  # of all that is kept for a tile
     fitting = min(LONGEST, machine.second_cache.bytes // tile)
+    if convolution.lines:
+        return sorted({min(total, LONGEST_OPEN), *(n for n in parts if SHORTEST <= n <= min(LONGEST_OPEN, fitting))})
     whole = [0] if convolution.numbered else []
     return [*whole, total, *(n for n in parts if SHORTEST <= n <= fitting and n * outer_fusion.FEWEST <= total)]
 
