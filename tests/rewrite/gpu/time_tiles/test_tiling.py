@@ -183,6 +183,8 @@ REFUSED = [
     ("B[i] = A[i-1] where i in 1:39; A[39-i] = B[i] where i in 1:39", "elsewhere than at its indices"),
     ("B[i] = A[i-1] where i in 1:39; A[i] += B[i] where i in 1:39, i % 2 == 0", "is no assignment of a box"),
     ("s +=! A[i] where i in 1:39; A[i] = A[i] + s where i in 1:39", "is no assignment of a box"),
+    ("B[i] = A[i-1] where i in 1:39; A[i] = B[i] where i in 1:39; E[t] +=! A[i]", "writes other elements of E"),
+    ("E[t] = A[t]; A[t+1] = E[t] + A[t]", ""),
     ("B[i] = A[i] + 1 where i in 0:40; A[i] = B[i] * 2 where i in 0:40", "")]
 
 
