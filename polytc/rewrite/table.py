@@ -91,6 +91,8 @@ STEPS: tuple[Step, ...] = (
          choice=product_order.Pairs, fits=product_order.fits, options=independent(product_order.options)),
     Step("complex_numbers", "complex tensors are real ones, with an axis for the two parts", complex_statements.apply,
          open_sizes=True, required=True),
+    Step("scans_beside_loops", "prefix reductions beside `for` loops become scans", unconditional(scan.simplify_prefixes),
+         needs=(LOOPED,), open_sizes=True),
     Step("work_groups_in_loops", "what `for` loops hold is divided among work-items",
          staging.IN_LOOPS.apply, staging.IN_LOOPS.decide, kinds=GPU, needs=(LOOPED,), open_sizes=True,
          choice=Divided, fit_together=staging.IN_LOOPS.fits, options=staging.IN_LOOPS.options),

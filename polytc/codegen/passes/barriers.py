@@ -143,7 +143,8 @@ def _walk(s: loops.Stmt, since: _Uses, common: frozenset[str], axes: _Axes) -> t
                 return loops.block(loops.Barrier(), replace(s, body=body)), after
             body, after = _walk(s.body, since, common, axes)
             return replace(s, body=body), since | after
-        case loops.For() if (since | (uses := _uses(s, common))).conflicts(uses) and _is_apart(s, common, axes):
+        case loops.For() if (since | (uses := _uses(s, common))).conflicts(uses) and (
+                _is_apart(s, common, axes) or _is_at_once(s, common, axes)):
             return (loops.block(loops.Barrier(), s), uses) if since.conflicts(uses) else (s, since | uses)
         case loops.For():
             before, entry = since, since
@@ -167,6 +168,12 @@ def _is_apart(s: loops.For, common: frozenset[str], axes: _Axes) -> bool:
     """Does no item meet another one in a loop?"""
     body, _ = _walk(s.body, _uses(s.body, within := common & _common(s.body, axes)), within, axes)
     return not any(isinstance(x, loops.Barrier) for x in traverse.walk_stmt(body))
+
+
+def _is_at_once(s: loops.For, common: frozenset[str], axes: _Axes) -> bool:
+    """Is it a loop over items inside of which none waits? Each item runs one iteration, so that none follows another."""
+    return s.kind == "thread" and not any(
+        isinstance(x, loops.Barrier) for x in traverse.walk_stmt(_walk(s.body, _NOTHING, common, axes)[0]))
 
 
 def _is_phase(s: loops.Stmt) -> bool:

@@ -49,7 +49,10 @@ def simplify_prefixes(program: pr.Program) -> pr.Program:
 
 
 def _prefix(s: pr.Statement, *, precise: bool) -> _Prefix | None:
-    """What the statement reduces over, if that is all places up to its own one, or to one at a distance."""
+    """What the statement reduces over, if that is all places up to its own one, or to one at a distance. Those in
+    `for` loops stay: no scan in one is made in blocks (parallel_scans)."""
+    if s.loops or s.bounds:
+        return None
     form = _difference(s.where[0]) if s.op is not None and len(s.where) == 1 else None
     if form is None or len(form.terms) != 2:
         return None

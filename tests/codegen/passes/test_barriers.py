@@ -159,3 +159,14 @@ def test_both_branches_of_a_condition_keep_their_phases() -> None:
         made = kernel(WRITE, L.If(L.binary("<", L.Var("g"), L.const(1)), READ, other))
         (found,) = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.If)]
         assert found.orelse == other
+
+
+def test_items_meet_before_a_loop_over_them_that_has_conditions() -> None:
+    """Each item runs one iteration, so that what iterations store in common is no reason for a barrier inside."""
+    first = rows(phase(L.Store(WIDE, (ROW, ITEM), get(X, ITEM))))
+    one, two = (phase(put(Y, at, L.Load(WIDE, (ROW, MIRROR), F32))) for at in (ITEM, MIRROR))
+    then = rows(L.If(L.binary("<", ROW, L.const(1)), one, two))
+    body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(WIDE, L.block(first, then)), "block", 0)
+    text = str(barriers.insert_barriers(L.Kernel("k", (X, Y), ("Y",), body)))
+    assert text.count("barrier") == 1
+    assert re.search(r"barrier\s+thread1 for item1 in 0:8\s+if", text), text

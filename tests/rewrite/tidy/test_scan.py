@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from polytc import compiler
+from polytc.codegen.target import Target
 from polytc.lang import build
+from polytc.machine import DEVICES
 from polytc.program.program import Program, reads
 from polytc.rewrite.tidy import scan
+from polytc.targets.cuda.target import CudaTarget
+from polytc.targets.interp import InterpTarget
 from tests.test_programs import check
 
 
@@ -54,6 +60,35 @@ def test_prefixes_are_scans(text: str, target: str) -> None:
 def test_other_reductions_stay(text: str) -> None:
     program = build(text, {"X": (13, 37)})
     assert scans(program) == 0
+    check(program, "cpu")
+
+
+BESIDE = "S[0] = 1; for i in 1:X.shape[0] { S[i] = S[i-1] * 0.5 + X[i] }; Y[i] += S[k] where k <= i, i in 0:X.shape[0]"
+
+
+@pytest.mark.parametrize("target", [InterpTarget(), InterpTarget(DEVICES["nvidia-sm90"])], ids=["cpu", "gpu"])
+def test_prefixes_beside_for_loops_are_scans(target: Target) -> None:
+    """Also on GPUs, where the reductions of programs with `for` loops are divided among groups."""
+    program = build(BESIDE, {"X": (300,)})
+    x = np.random.default_rng(0).integers(-4, 5, 300).astype("f4")
+    expected = [1.0]
+    for value in x[1:]:
+        expected.append(expected[-1] * 0.5 + float(value))
+    found = np.zeros(300, "f4")
+    compiler.compile_program(program, target).run([{"X": x, "Y": found}[n] for n in program.arrays])
+    np.testing.assert_allclose(found, np.cumsum(expected), rtol=1e-4, atol=1e-3)
+
+
+def test_prefixes_beside_for_loops_are_made_in_blocks() -> None:
+    low = compiler.lower_program(build(BESIDE, {"X": (1 << 20,)}), CudaTarget(DEVICES["nvidia-sm90"]))
+    assert low.schedule.how.startswith("gpu strategy")
+    assert "in one pass by groups" in "\n".join(map(str, low.steps))
+
+
+def test_prefixes_in_for_loops_stay() -> None:
+    text = "for t in 0:3 { Z[j] +=! Y[k] where k <= j, j in 0:37, k in 0:37; Y[j] = Z[j] + X[j] where j in 0:37 }"
+    program = build(f"def f(f32[37] X, inout f32[37] Y) -> (Y) {{ {text} }}", {})
+    assert all(s.target != "Z" or s.op is not None or "init" in s.name for s in scan.simplify_prefixes(program).statements)
     check(program, "cpu")
 
 

@@ -84,6 +84,8 @@ def of(program: pr.Program, members: tuple[pr.Statement, ...]) -> Stencils | str
     loop = members[0].ranges[0]
     if any(s.depth != 1 or s.bounds for s in members) or loop.down or any(s.ranges[0] != loop for s in members):
         return "a loop around one level of statements, which counts up, may be"
+    if not any(s.ranges[s.depth:] for s in members):
+        return ""
     found = rotated_buffers.states(program, members)
     made, turns, copied = (members, (), ()) if isinstance(found, str) else (found.made, found.names, found.ranges)
     written = {s.target for s in made} | set(turns)
@@ -126,6 +128,8 @@ def _stage(s: pr.Statement, written: frozenset[str]) -> Stage | str:
     ranges = {r.index: r for r in s.ranges[s.depth:]}
     for sub in s.subscripts:
         form = linear(sub)
+        if form is not None and form.coefficient(s.ranges[0].index):
+            return f"{s.name} writes other elements of {s.target} in each iteration"
         if form is None or len(form.terms) > 1 or any(c != 1 or i not in ranges for i, c in form.terms):
             return f"{s.name} writes {s.target} elsewhere than at its indices"
         at = form.terms[0][0] if form.terms else ""

@@ -183,6 +183,8 @@ REFUSED = [
     ("B[i] = A[i-1] where i in 1:39; A[39-i] = B[i] where i in 1:39", "elsewhere than at its indices"),
     ("B[i] = A[i-1] where i in 1:39; A[i] += B[i] where i in 1:39, i % 2 == 0", "is no assignment of a box"),
     ("s +=! A[i] where i in 1:39; A[i] = A[i] + s where i in 1:39", "is no assignment of a box"),
+    ("B[i] = A[i-1] where i in 1:39; A[i] = B[i] where i in 1:39; E[t] +=! A[i]", "writes other elements of E"),
+    ("E[t] = A[t]; A[t+1] = E[t] + A[t]", ""),
     ("B[i] = A[i] + 1 where i in 0:40; A[i] = B[i] * 2 where i in 0:40", "")]
 
 
@@ -284,3 +286,12 @@ def test_complex_numbers_have_no_tiles() -> None:
     p = stages.build("def f(inout c64[300] A) -> (A) { for t in 0:20 { B[i] = A[i-1] + A[i+1] where i in 1:299; "
                      "A[i] = B[i] where i in 1:299 } }", {})
     assert "complex numbers" in str(tiling.decide(p, GPU).reasons[0])
+
+
+def test_stores_of_different_boxes_are_one_phase() -> None:
+    """What an item stores is told apart by conditions on its place: no barrier stands in them."""
+    p = stages.build("def f(inout i16[5,8,8] A, inout i16[5,8,8] B) -> (A, B) { for t in 1:3 { "
+                     "B[i,j,k] = B[i,j,k] + A[i-1,j,k-1] where i in 1:5, j in 0:8, k in 1:8; "
+                     "A[i,j,k] = max(B[i+2,j+1,k+1], B[i+3,j+1,k+3]) + A[i,j,k] where i in 0:2, j in 0:7, k in 0:5 } }", {})
+    low = compiler.lower_program(p, CudaTarget(GPU), schedule=record(line(p, 2, (8, 4, 4), (2, 4, 4))))
+    assert "program order" not in low.schedule.how
