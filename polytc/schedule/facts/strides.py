@@ -22,8 +22,8 @@ LONG = 16
 @dataclass(frozen=True)
 class AccessStrides:
     """One access of a statement. strides: index -> elements per step; an index that occurs under `//` or `%` by a small
-    number, or in a gather, has stride None (unknown). write: it is the target. bytes: of the whole tensor. width: bytes of an
-    element."""
+    number, or in a gather, has stride None (unknown); in the target under any: sums for which it stands still have one element.
+    write: it is the target. bytes: of the whole tensor. width: bytes of an element."""
 
     tensor: str
     write: bool
@@ -105,7 +105,8 @@ def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> Acce
             else:
                 total.setdefault(block[0], 0)
         else:
-            for index, c in _steps(sub) if form is None else form.terms:
+            steps = form.terms if form is not None else _steps(sub) if not write else ((i, None) for i in pr.index_names(sub))
+            for index, c in steps:
                 known = total.get(index, 0)
                 total[index] = None if known is None or c is None else known + c * step
         step *= extent

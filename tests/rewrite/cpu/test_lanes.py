@@ -115,3 +115,18 @@ def test_rows_that_no_term_meets_have_no_lanes() -> None:
     i, k = np.indices(x.shape)
     wanted = np.where((k <= i - 1) & ((i + k) % 3 != 1), x, 0).sum(1)
     np.testing.assert_array_equal(polytc.run(text, X=x), wanted[2:])
+
+
+@pytest.mark.parametrize("text", ["S[i,k//32] += X[i,k]", "S[i,k//31] max= X[i,k]", "S[i,(k+3)//16] += X[i,k]*s[k]"])
+def test_sums_into_groups_keep_their_elements(targets: tuple[str, ...], text: str) -> None:
+    """The index of a group moves seldom, but no lane stands for all of them."""
+    given = {n: np.random.default_rng(1).integers(-9, 9, s).astype(np.float32)
+             for n, s in {"X": (4, 256), "s": (256,)}.items() if f"{n}[" in text.split("=", 1)[1]}
+    program = build(text, {n: a.shape for n, a in given.items()})
+    assert not lanes.decide(program, AVX512).choices
+    at = {"k//32": np.arange(256) // 32, "k//31": np.arange(256) // 31, "(k+3)//16": (np.arange(256) + 3) // 16}
+    group = next(g for t, g in at.items() if t in text)
+    terms, take = given["X"] * given.get("s", 1), np.maximum.reduce if "max=" in text else np.add.reduce
+    expected = np.stack([take(terms[:, group == g], axis=1) for g in range(group.max() + 1)], axis=1)
+    for target in targets:
+        np.testing.assert_array_equal(polytc.run(text, **given, target=target), expected)
