@@ -256,13 +256,18 @@ def _stages(layout: Layout, data: tuple[int, ...], weights: tuple[int, ...]) -> 
 def _open_stages(layout: Layout, data: tuple[int, ...], weights: tuple[int, ...]) -> pr.Program:
     """The same where the extents of images are open: what the text calls sizes may be any numbers."""
     numbers = winograd_text.sizes(layout)
-    given = [n for n, value in numbers.items() if isinstance(value, Size)]
-    text, shape = winograd_text.stages(layout), mapped(data, lambda n: SAMPLE)
+    given = {n: value for n, value in numbers.items() if isinstance(value, Size)}
+    fixed = tuple((n, value) for n, value in numbers.items() if n not in given)
+    shape = mapped(data, lambda n: SAMPLE)
+    return specialised(_fitted(winograd_text.stages(layout), shape, weights, fixed, tuple(given)), given)
 
-    def at(point: Mapping[str, int]) -> pr.Program:
-        return _built(text, shape, weights, tuple({**numbers, **point}.items()))
+
+@lru_cache(maxsize=64)
+def _fitted(text: str, data: tuple[int, ...], weights: tuple[int, ...], fixed: tuple[tuple[str, int], ...],
+            given: tuple[str, ...]) -> pr.Program:
+    """The program of the stages for all values of the given sizes of their text."""
     points = [{n: SAMPLE + (n == moved) for n in given} for moved in ("", *given)]
-    return specialised(fitted([at(p) for p in points], points), {n: numbers[n] for n in given})
+    return fitted([_built(text, data, weights, (*fixed, *p.items())) for p in points], points)
 
 
 @lru_cache(maxsize=256)
