@@ -28,7 +28,13 @@ class Rates:
 
 RATES = {
     "nvidia-sm90": Rates(1.98e9, 128, 5.5e12, 3.35e12, 0.4e-6),
+    "nvidia-sm80": Rates(1.41e9, 64, 4.0e12, 1.555e12, 0.4e-6),
+    "nvidia-sm86": Rates(1.71e9, 128, 1.8e12, 0.76e12, 0.4e-6),
+    "nvidia-sm89": Rates(2.52e9, 128, 5.0e12, 1.008e12, 0.4e-6),
     "amd-gfx90a": Rates(1.7e9, 64, 7.0e12, 1.638e12, 0.5e-6),
+    "amd-gfx1030": Rates(2.25e9, 64, 2.0e12, 0.512e12, 0.5e-6),
+    "amd-gfx1100": Rates(2.5e9, 64, 3.5e12, 0.96e12, 0.5e-6),
+    "apple-m1": Rates(1.28e9, 128, 0.4e12, 0.068e12, 0.5e-6),
     "intel-xe": Rates(2.1e9, 128, 2.0e12, 0.56e12, 0.4e-6),
     "mali": Rates(0.85e9, 64, 0.2e12, 0.051e12, 0.5e-6),
     "adreno": Rates(0.67e9, 128, 0.2e12, 0.044e12, 0.5e-6),
@@ -36,8 +42,8 @@ RATES = {
 }
 """Of devices of machine.DEVICES. Sources: NVIDIA's H100 SXM data sheet (67 TFLOP/s of f32, 3.35 TB/s) and AMD's CDNA 2 white
 paper (one die of an MI250); caches and waiting as microbenchmarks that are published have them, to about a fifth. Those of
-Intel's Arc A770 and of phones are from their makers' data sheets, with caches and waiting guessed; the generic GPU's are all
-guessed."""
+the A100 of 40 GB, the GeForce RTX 3080 and 4090, the Radeon RX 6800 XT and 7900 XTX, Apple's M1, Intel's Arc A770 and of
+phones are from their makers' data sheets, with caches and waiting guessed; the generic GPU's are all guessed."""
 MOST_GROUPS = 32
 """That a compute unit holds at once, whatever they use."""
 
