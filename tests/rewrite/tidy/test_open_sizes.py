@@ -107,8 +107,9 @@ CASES = {
         lambda W, X: np.einsum("kc,chw->khw", W, X[:, ::2]), ("compact", "coalesce"), ("compact", "coalesce")),
     "clamped convolution": Case(
         "direct def f(f32[16,n,m] I, f32[16,16,3,3] W) -> (O) { "
-        "O[k,h,w] += I[c,clamp(h+r-1,0,n-1),clamp(w+s-1,0,m-1)]*W[k,c,r,s] where h in 0:n, w in 0:m }", lambda s: {"I": (16, s["n"], s["m"]), "W": (16, 16, 3, 3)}, {"n": 64, "m": 64},
-        clamped_convolution, ("piecewise_copies",), ("piecewise_copies",)),
+        "O[k,h,w] += I[c,clamp(h+r-1,0,n-1),clamp(w+s-1,0,m-1)]*W[k,c,r,s] where h in 0:n, w in 0:m }",
+        lambda s: {"I": (16, s["n"], s["m"]), "W": (16, 16, 3, 3)}, {"n": 64, "m": 64}, clamped_convolution,
+        ("piecewise_copies",), ("piecewise_copies",)),
     "wrapped convolution": Case(
         "def f(f32[64,n] I, f32[64,64,3] W) -> (O) { O[k,h] += I[c,(h+r)%n]*W[k,c,r] where h in 0:n }",
         lambda s: {"I": (64, s["n"]), "W": (64, 64, 3)}, {"n": 500}, wrapped_convolution,
