@@ -4,9 +4,9 @@
     ->  x_words[i2] = 0
         ...
         x_own[i_block] = x_part[i_block,0,15] + x_part[i_block,1,15] + ...
-        x_words[i_block + 1] = published(x_own[i_block])
+        x_words[i_block + 1] = published(x_own[...])
         x_seen_mine[i_block,line5,item5] = -f32(0.0)
-        x_seen_mine[i_block,line5,item5] += awaited_f32(x_words[item5 + 16*line5 + 1]) where item5 + 16*line5 < i_block
+        x_seen_mine[i_block,line5,item5] += awaited_f32(x_words[...]) where item5 + 16*line5 < i_block
         x_seen[i_block,line5,item5] = x_seen_mine[i_block,line5,item5]
         x_seen_lines[i_block,line6] = x_seen[i_block,line6,0] + x_seen[i_block,line6,1] + ...
         x_seen_back[i_block] = x_seen_lines[i_block,0]

@@ -3,6 +3,9 @@
     Y[i,j] += X[i,k] where k <= j, j in 0:9             with X[9,9]
     ->  Y[i,0] = 0.0 + X[i,0];  Y[i,j] = Y[i, j - 1] + X[i,j] where j in 1:9
 
+    for t in 1:9 { x[t] = x[t-1] + u[t] };  Y[j] += u[k] where k <= j, j in 0:9         with inout x[9], u[9]
+    ->  ...;  Y[0] = 0.0 + u[0];  Y[j] = Y[j - 1] + u[j] where j in 1:9
+
 The reduction for j + 1 covers that for j, and the value does not depend on j, so that n*n/2 operations become n. Reductions
 that run to the end (k >= j) start there, and bounds may be a distance away (k < j). (Gautam & Rajopadhye, Simplifying
 Reductions, POPL 2006, for one step of reuse.) No operation is reassociated where the reduction grows with j.

@@ -312,8 +312,8 @@ def test_only_the_mark_lets_items_meet() -> None:
     assert found.code == "E704"
     assert found.loop is not None
     assert found.loop[0] == "thread0"
-    again = pickle.loads(pickle.dumps(lowered.dependences))
-    assert str(again.kept_apart(True)) == str(lowered.dependences.kept_apart(True)) != str(again.kept_apart(False))
+    own, again = lowered.dependences, pickle.loads(pickle.dumps(lowered.dependences))
+    assert str(again.kept_apart("thread0")) == str(own.kept_apart("thread0")) != str(again.kept_apart("parallel"))
 
 
 @pytest.mark.parametrize("kind", ["vector", "parallel", "reduce"])
