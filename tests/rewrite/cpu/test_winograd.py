@@ -394,7 +394,7 @@ def of_open_extents(name: str, sizes: Mapping[str, int], still: Mapping[str, int
     return build(text.format(**known), {"X": (known["N"], 4, known["H"], known["W"]), "W": (5, 4, 3, 3)})
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("name", OPEN)
 @pytest.mark.parametrize("open_", ["NHW", "HW", "H", "W"])
 @pytest.mark.parametrize(("results", "block"), [(2, 3), (4, 2), (4, 6)])

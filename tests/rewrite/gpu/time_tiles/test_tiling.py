@@ -67,7 +67,7 @@ def random_cases(seed: int) -> tuple[Stencil, Program, tiling.Tiled | None]:
     return s, p, fitting(rng, p, rank)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("seed", range(96))
 def test_random_stencils(seed: int) -> None:
     s, p, choice = random_cases(seed)
@@ -80,7 +80,7 @@ def test_most_of_them_have_tiles() -> None:
     assert sum(x is not None for x in found) > 30
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(16)
 @pytest.mark.parametrize("seed", range(200, 248))
 def test_random_stencils_by_compilers(seed: int, targets: tuple[str, ...]) -> None:
     s, p, choice = random_cases(seed)
