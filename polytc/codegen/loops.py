@@ -68,7 +68,7 @@ class Binary(Node):
 
 @node
 class Call(Node):
-    """An intrinsic of scalars.INTRINSICS, a call of program.words, or 'muladd' (a*b + c of floats, in one
+    """An intrinsic of scalars.INTRINSICS, a call of program.calls.words, or 'muladd' (a*b + c of floats, in one
     rounding where that is cheap)."""
 
     fn: str

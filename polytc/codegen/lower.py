@@ -9,8 +9,8 @@ from polytc.codegen import loops, traverse
 from polytc.poly import isl
 from polytc.poly.storage_folding import Fold
 from polytc.program import program as pr
-from polytc.program import published, words
 from polytc.program.affine import Affine, Atom, Quotient, Remainder, affine
+from polytc.program.calls import published, words
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, identity
 from polytc.program.sizes import Size
 

@@ -5,7 +5,7 @@
     } } } }
 
 A loop of the kind runs as a sequential one wherever there is no such unit: each item adds up its own results. What a unit does
-for the items of a warp together is the same sums in another order. Factors are halves, or words of bytes (program.words), whose
+for the items of a warp together is the same sums in another order. Factors are halves, or words of bytes (program.calls), whose
 dot products `dot_i8i8(A_tile[...], B_tile[...])` are four steps at once, in sums of i32.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
+from polytc.program.calls.words import DOTS
 from polytc.program.scalars import F32, I32
-from polytc.program.words import DOTS
 
 BYTES = 32
 """Of each row of an operand that a unit multiplies at once: 16 halves, or 8 words of bytes."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.program import published, scalars, words
+from polytc.program import scalars
+from polytc.program.calls import published, words
 from polytc.program.scalars import BOOL, F32, I64, U32
 from polytc.program.sizes import Size
 

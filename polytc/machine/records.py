@@ -51,7 +51,7 @@ class Machine:
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
     than the caches, so that operands of several items are worth copying there; matrix_unit: of a compute unit, None where there
     is none, or where code cannot use it (CPUs' are among their features, see `multiplies_tiles`); word_dots: the dot products
-    of words (program.words.DOTS) that a GPU has instructions for, the fastest first; waiting_groups: groups may wait for what
+    of words (calls.words.DOTS) that a GPU has instructions for, the fastest first; waiting_groups: groups may wait for what
     others publish that began before them: these go on meanwhile, and words of 64 bits are stored and loaded in one piece. cpu,
     features: LLVM's names, '' for a device that LLVM does not see. faults: what the device's driver compiles wrongly, see
     targets/opencl/driver. clock: cycles a second. costs: what things take, see costs.py. origins: where fields come from whose
@@ -117,7 +117,7 @@ class Machine:
 
     @property
     def dots(self) -> tuple[str, ...]:
-        """The dot products of words (program.words.DOTS) that are one or two instructions on whole vectors, and faster than
+        """The dot products of words (calls.words.DOTS) that are one or two instructions on whole vectors, and faster than
         multiply-adds; the fastest first."""
         if self.kind == "gpu":
             return self.word_dots

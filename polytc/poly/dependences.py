@@ -13,8 +13,9 @@ import islpy
 from polytc.poly import isl
 from polytc.poly.legality import Accesses
 from polytc.poly.scop import Scop
-from polytc.program import kinds, published
+from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.calls import published
 
 PIECES = 64
 """Convex pieces of the dependences between two accesses: beyond that isl works on them for seconds, not counting operations."""
@@ -30,7 +31,7 @@ class Dependences:
         Taking them out of value-based dependences would be unsound; see Note [Reductions].
     coarse: what exact ones need, where these are all pairs of instances of statements that touch one tensor. '' if exact.
     atomic: those of `reduction` whose statement is atomic: items of a GPU may run them at once.
-    awaited: those of `flow` whose reader waits for what the writer publishes (program.published): groups of a GPU may run them
+    awaited: those of `flow` whose reader waits for what the writer publishes (program.calls): groups of a GPU may run them
         at once, if they begin in the order of their loops.
     accesses: what instances read and what they write, to name the element of a broken dependence; None: not known.
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from polytc.functions.numbers import FUNCTIONS
 from polytc.program import program as pr
-from polytc.program import published, scalars, words
+from polytc.program import scalars
+from polytc.program.calls import published, words
 
 Grid: TypeAlias = Mapping[str, np.ndarray]
 """index -> its values, broadcasting against each other."""

@@ -79,7 +79,7 @@ class Binary(Node):
 
 @node
 class Call(Node):
-    """An intrinsic of scalars.INTRINSICS, e.g. `exp(x)`, `max(a, b)`, or a call of program.words; all arguments have one
+    """An intrinsic of scalars.INTRINSICS, e.g. `exp(x)`, `max(a, b)`, or a call of program.calls.words; all arguments have one
     type."""
 
     fn: str

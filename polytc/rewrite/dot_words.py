@@ -10,7 +10,7 @@
         B_words[x1,x0] = word(B[i64(4)*i64(x0), i64(x1)], ...)
         C[i,j] += dot_i8i8(A_words[i64(i), i64(k)], B_words[i64(j), i64(k)]) where k in 0:256
 
-A word holds what one lane of the instruction multiplies and adds (program.words), so that the words are a contraction of 32-bit
+A word holds what one lane of the instruction multiplies and adds (program.calls), so that the words are a contraction of 32-bit
 numbers like any other: packing, register tiles and blocks follow as for f32, on GPUs tiles in local memory, and a matrix unit
 where words lie along the sum. Whether that is worth it is estimated there (rewrite.word_estimates), and words need no kernel of
 their own (rewrite.word_copies). A factor may be less a number that the sum does
@@ -30,8 +30,8 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.calls.words import DOTS, Dot
 from polytc.program.scalars import I8, I32, U8, U32, DType
-from polytc.program.words import DOTS, Dot
 from polytc.rewrite import word_estimates
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist

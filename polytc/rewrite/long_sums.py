@@ -21,12 +21,12 @@ from math import prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.affine import Affine
+from polytc.program.calls.words import DOTS
 from polytc.program.generalise import numeric
 from polytc.program.linear import collected, expression, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size, rest_start
-from polytc.program.words import DOTS
 from polytc.rewrite.gpu.work_group_reductions import combine_as_tree
 from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, conditions_on, is_contraction

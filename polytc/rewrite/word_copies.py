@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.calls.words import BYTES, WORD
 from polytc.program.linear import linear, normalise
 from polytc.program.sizes import Size
-from polytc.program.words import BYTES, WORD
 from polytc.rewrite.tidy import hoist
 
 

@@ -15,7 +15,7 @@ from math import ceil, prod
 
 from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
-from polytc.program.words import Dot
+from polytc.program.calls.words import Dot
 from polytc.rewrite.gpu import contraction_tiles, matrix_tiles
 from polytc.rewrite.word_tensors import Words, named
 from polytc.schedule.facts.fusion_groups import partition, reduced_indices

@@ -2,7 +2,7 @@
 
     A_words[x0,x1] = word(A[i64(x0), i64(4)*i64(x1)], ..., A[i64(x0), i64(4)*i64(x1) + i64(3)])
 
-What dot products of words (program.words) read, and how a sum of products becomes a sum of them.
+What dot products of words (program.calls) read, and how a sum of products becomes a sum of them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.calls.words import WORD, Dot
 from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I32, I64, U8, U32, DType
-from polytc.program.words import WORD, Dot
 from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.strides import of_statement
@@ -36,7 +36,7 @@ class Factor:
 class Words:
     """A factor in `count` words of numbers of type `kind` along dimension `dimension` of its tensor, `steps` numbers in all;
     those beyond are 0. flipped: the top bit of each number is, so that it is 128 more (u8 from i8) or less (i8 from u8).
-    part: the call that makes words of parts of f32 (program.words.PARTS), '' for numbers as they are. rows: whether the words'
+    part: the call that makes words of parts of f32 (calls.words.PARTS), '' for numbers as they are. rows: whether the words'
     dimension is the last one, wherever that of the numbers is."""
 
     factor: Factor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polytc import errors
-from polytc.program import published
+from polytc.program.calls import published
 from polytc.program.program import Binary, Call, Const, Index, Range, Read, Statement
 from polytc.program.scalars import BF16, BOOL, DTYPES, F32, F64, I64, U8, DType
 from polytc.targets.interp import support

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from polytc import symbolic
+from polytc import compiler, symbolic
+from polytc.codegen.target import Executable
 from polytc.lang import evaluate
 from polytc.program.program import Program
+from polytc.program.sizes import specialised
+from polytc.runtime.sized import sized
 from polytc.stages import build
 
 
@@ -31,3 +34,13 @@ def with_open_sizes(text: str, typical: dict[str, int]) -> Program:
     names = symbolic.OpenSizes(dims, {}, {}).names
     sizes = symbolic.OpenSizes(dims, {n: typical[n] for n in names if n in typical}, {})
     return sizes.general(lambda shapes: build(text, shapes, {}))
+
+
+def right_at(executable: Executable, program: Program, sizes: dict[str, int]) -> None:
+    """What was compiled of a program of open sizes makes at these what the program does, to the last bit, of small numbers."""
+    one = specialised(program, sizes)
+    given, expected = small_numbers(one), evaluate(one, small_numbers(one))
+    arrays = {n: given.get(n, np.zeros(one.tensor(n).shape, one.tensor(n).dtype.numpy)) for n in one.arrays}
+    sized(executable, compiler.options(executable), sizes).run([arrays[n] for n in one.arrays])
+    for output in one.outputs:
+        np.testing.assert_array_equal(arrays[output], expected[output])

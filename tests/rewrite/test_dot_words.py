@@ -18,8 +18,8 @@ from polytc.lang import build, evaluate
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
 from polytc.native import jit
 from polytc.program import program as pr
+from polytc.program.calls.words import DOTS
 from polytc.program.scalars import named
-from polytc.program.words import DOTS
 from polytc.rewrite import dot_words, table
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget

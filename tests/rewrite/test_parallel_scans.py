@@ -23,7 +23,7 @@ from polytc.stages import build
 from polytc.targets.interp.target import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
-from tests.rewrite.equal import small_numbers, with_open_sizes
+from tests.rewrite.equal import right_at, small_numbers, with_open_sizes
 
 GPU, CPU = replace(DEVICES["nvidia-sm90"], fast_local_memory=False), replace(AVX512, cores=8)
 SCANS = {
@@ -116,12 +116,7 @@ def test_sizes_that_stay_open(name: str, targets: tuple[str, ...]) -> None:
         sizes = {name: n if name == "n" else 2 for name in program.sizes}
         same(specialised(replace(program, sizes=()), sizes), specialised(replace(lowered.rewritten, sizes=()), sizes))
         if "opencl" in targets:
-            one, executable = specialised(program, sizes), compiler.compile_program(program, OpenCLTarget(GPU))
-            given, expected = small_numbers(one), evaluate(one, small_numbers(one))
-            arrays = {n: given.get(n, np.zeros(one.tensor(n).shape, one.tensor(n).dtype.numpy)) for n in one.arrays}
-            sized(executable, compiler.options(executable), sizes).run([arrays[n] for n in one.arrays])
-            for output in one.outputs:
-                np.testing.assert_array_equal(arrays[output], expected[output])
+            right_at(compiler.compile_program(program, OpenCLTarget(GPU)), program, sizes)
 
 
 def test_threads_share_scans_of_open_sizes() -> None:

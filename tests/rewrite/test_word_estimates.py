@@ -9,8 +9,8 @@ import pytest
 from polytc import stages
 from polytc.machine import DEVICES, Estimate, Machine
 from polytc.program import program as pr
+from polytc.program.calls.words import DOTS
 from polytc.program.scalars import I8
-from polytc.program.words import DOTS
 from polytc.rewrite import dot_words, word_estimates
 from polytc.rewrite.word_estimates import Dots
 from polytc.rewrite.word_tensors import Factor, Words, number

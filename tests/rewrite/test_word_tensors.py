@@ -6,9 +6,9 @@ import numpy as np
 
 from polytc.lang import build
 from polytc.program import program as pr
+from polytc.program.calls.words import PARTS, parts
 from polytc.program.evaluator import evaluate
 from polytc.program.scalars import BF16, I8
-from polytc.program.words import PARTS, parts
 from polytc.rewrite.word_tensors import Factor, Words, WordTensors, along
 
 

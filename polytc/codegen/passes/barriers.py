@@ -31,7 +31,7 @@ from typing import TypeAlias
 
 from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify, work_items
-from polytc.program.published import AWAITED
+from polytc.program.calls.published import AWAITED
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _repeats(s: loops.Stmt) -> bool:
 
 
 def _published(s: loops.Stmt) -> frozenset[str]:
-    """The buffers of which items wait for each element that they load (program.published), so that nobody waits for all."""
+    """The buffers of which items wait for each element that they load (program.calls), so that nobody waits for all."""
     whole = [e for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top)]
     loaded = Counter(e.buffer.name for e in whole if isinstance(e, loops.Load))
     waits = Counter(a.buffer.name for e in whole if isinstance(e, loops.Call) and e.fn in AWAITED

@@ -269,17 +269,16 @@ def _division(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     if whole and rest:
         inner = loops.Binary(e.op, linear_forms.build(rest), e.b, I64)
         return inner if e.op == "%" else linear_forms.build(linear_forms.added(whole, {inner: 1}, 1))
-    shared, _ = _shared(terms, divisor)
+    shared = _shared(terms, divisor)
     if e.op == "//" and shared > 1:  # (16*x + 3) // 32 is x // 2
         return loops.Binary("//", linear_forms.build({a: c // shared for a, c in terms.items() if c // shared}),
                             loops.const(divisor // shared), I64)
     return e
 
 
-def _shared(terms: linear_forms.Terms, divisor: int) -> tuple[int, int]:
-    """What divides the divisor and all terms but the constant; and how far the constant lies behind a multiple of it."""
-    shared = math.gcd(divisor, *(c for a, c in terms.items() if a != linear_forms.ONE))
-    return shared, terms.get(linear_forms.ONE, 0) % shared
+def _shared(terms: linear_forms.Terms, divisor: int) -> int:
+    """What divides the divisor and all terms but the constant."""
+    return math.gcd(divisor, *(c for a, c in terms.items() if a != linear_forms.ONE))
 
 
 def _lanes_divided(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
@@ -291,8 +290,8 @@ def _lanes_divided(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     terms = linear_forms.linear(ramp.base)
     if not linear_forms.small(terms):
         return e
-    shared, over = _shared(terms, int(number.value))
-    if not 0 <= over + ramp.stride * (ramp.lanes - 1) < shared:
+    shared = _shared(terms, int(number.value))
+    if not 0 <= terms.get(linear_forms.ONE, 0) % shared + ramp.stride * (ramp.lanes - 1) < shared:
         return e
     first = _division(loops.Binary(e.op, ramp.base, loops.const(int(number.value)), I64), known)
     return loops.Broadcast(first, e.lanes, I64) if e.op == "//" else replace(ramp, base=first)

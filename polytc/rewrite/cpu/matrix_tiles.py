@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.calls.words import DOTS
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-from polytc.program.words import DOTS
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.word_tensors import dimension, named, sides
 from polytc.schedule.cost.register_tiles import MATRIX, height, strips

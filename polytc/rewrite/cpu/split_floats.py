@@ -6,7 +6,7 @@
         C[i,j] += dot_f32(A_part0[i64(i), i64(k)], A_part1[i64(i), i64(k)], A_part2[i64(i), i64(k)],
             B_part0[i64(k), i64(j)], B_part1[i64(k), i64(j)], B_part2[i64(k), i64(j)]) where k in 0:128
 
-The parts are exact (program.words). Of the nine products of two numbers the six largest are added; the others together are
+The parts are exact (program.calls). Of the nine products of two numbers the six largest are added; the others together are
 below 2**-24 of the product, half a unit in its last place. What is rounded besides is the sum, as that of f32. An i8, u8 or
 bf16 is one bf16, and then all three products are added, exactly. What has no parts (infinities, NaN, the largest numbers) makes
 the sum a NaN, which is then made again of the f32 (targets.llvm.amx_checks). (Henry, Tang & Heinecke, Leveraging the bfloat16
@@ -20,8 +20,8 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.calls.words import DOTS, PARTS, Dot
 from polytc.program.scalars import BF16, F32, I8, U8
-from polytc.program.words import DOTS, PARTS, Dot
 from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
 from polytc.rewrite.word_tensors import Factor, Words, WordTensors, along, dimension, plain_target, sides, whole_words

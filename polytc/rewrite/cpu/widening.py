@@ -18,10 +18,10 @@ from math import frexp, prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.calls.words import DOTS
 from polytc.program.names import fresh
 from polytc.program.scalars import BF16, F16, F32, I8, U8
 from polytc.program.sizes import representative
-from polytc.program.words import DOTS
 from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.facts.fusion_groups import is_contraction

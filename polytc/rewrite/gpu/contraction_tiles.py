@@ -18,8 +18,8 @@ from math import ceil, prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.affine import Linear
+from polytc.program.calls.words import DOTS
 from polytc.program.linear import linear
-from polytc.program.words import DOTS
 from polytc.rewrite.gpu import matrix_tiles, tile_conditions, tile_copies
 from polytc.rewrite.gpu.matrix_tiles import ADDRESSES, HALVES, Numbers
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contraction, reduced_indices

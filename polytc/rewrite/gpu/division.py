@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
-from polytc.program.words import DOTS
+from polytc.program.calls.words import DOTS
 from polytc.rewrite.gpu import (
     contraction_tiles,
     histogram_shapes,

@@ -22,7 +22,7 @@ NVR-2016-002) look back as far as the first group that knows all that comes befo
 does not depend on who is first, and so the order in which floats are added does not, either: results do not vary.
 
 Who waits has published what others wait for, and groups begin in the order of their numbers, so that what the first one of
-those under way waits for is there (program.published, targets.ctext.published_words). The words are cleared by a launch before.
+those under way waits for is there (program.calls, targets.ctext.calls). The words are cleared by a launch before.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polytc.program import program as pr
+from polytc.program.calls.published import PUBLISHED, parts
 from polytc.program.linear import normalise
-from polytc.program.published import PUBLISHED, parts
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size
 from polytc.rewrite.gpu.scan_text import Items, Ranges, ScanText, cell, cells, extents, number, plus

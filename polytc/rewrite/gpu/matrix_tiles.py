@@ -29,9 +29,9 @@ from polytc.machine import Machine, MatrixUnit
 from polytc.machine.device_costs import Groups
 from polytc.program import program as pr
 from polytc.program.affine import Linear
+from polytc.program.calls.words import DOTS
 from polytc.program.linear import linear
 from polytc.program.scalars import F32, I8, I32, U8
-from polytc.program.words import DOTS
 from polytc.schedule.facts.fusion_groups import reduced_indices
 
 ACROSS, DOWN = 4, 8

@@ -13,7 +13,7 @@ from math import ceil, prod
 
 from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
-from polytc.program.published import parts
+from polytc.program.calls.published import parts
 from polytc.program.scalars import DType
 from polytc.program.sizes import shortfall
 from polytc.rewrite.gpu.look_back import ROUNDS, windows

@@ -14,11 +14,11 @@ from polytc.machine.device_costs import Groups
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
+from polytc.program.calls.words import DOTS
 from polytc.program.linear import expression
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import may_be_less
-from polytc.program.words import DOTS
 from polytc.rewrite.gpu.tiled_indices import is_ragged, plus, weighted
 
 COPIES_IN_FLIGHT = 4

@@ -60,7 +60,7 @@ class States:
 def decide(program: pr.Program, machine: Machine) -> Decision:
     """The loops that exchange buffers: those where that saves more copies than it takes."""
     chosen, why = list[Rotated](), Reasons()
-    for members in _loops(program):
+    for members in loops(program):
         first, found = members[0].name, states(program, members)
         if isinstance(found, str):
             if found:
@@ -95,14 +95,14 @@ def rotate(program: pr.Program, decision: Decision) -> pr.Program:
 
 def fits(program: pr.Program, machine: Machine, choice: Rotated) -> str:
     """Why the loop of a statement exchanges no buffers; '' if it may."""
-    members = next((m for m in _loops(program) if m[0].name == choice.statement), None)
+    members = next((m for m in loops(program) if m[0].name == choice.statement), None)
     found = states(program, members) if members is not None else "no loop begins with it"
     return found or "it copies nothing back" if isinstance(found, str) else ""
 
 
 def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     """For each loop that may exchange buffers, that it does or not."""
-    choices = (Rotated(m[0].name) for m in _loops(program))
+    choices = (Rotated(m[0].name) for m in loops(program))
     return [[Option(), Option((c,))] for c in choices if not fits(program, machine, c)]
 
 
@@ -111,7 +111,8 @@ def _runs(program: pr.Program) -> Iterator[tuple[pr.Statement, ...]]:
     return (tuple(members) for _, members in groupby(program.statements, lambda s: s.loops[:1]))
 
 
-def _loops(program: pr.Program) -> Iterator[tuple[pr.Statement, ...]]:
+def loops(program: pr.Program) -> Iterator[tuple[pr.Statement, ...]]:
+    """The statements of each outermost `for` loop."""
     return (members for members in _runs(program) if members[0].loops)
 
 

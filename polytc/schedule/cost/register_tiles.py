@@ -17,7 +17,7 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.program.words import DOTS
+from polytc.program.calls.words import DOTS
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, panel_width
 

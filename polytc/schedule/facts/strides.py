@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Quotient, Remainder, affine
+from polytc.program.calls.words import PARTS, WORD
 from polytc.program.linear import linear
 from polytc.program.scalars import I64
-from polytc.program.words import PARTS, WORD
 
 ROW = 2
 """Elements of a row that vectors take apart and put together: as many as a shuffle has operands."""

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from polytc import errors
 from polytc.codegen import intervals, linear_forms, loops, traverse, vector_lanes
-from polytc.program.published import AWAITED
+from polytc.program.calls.published import AWAITED
+from polytc.program.calls.words import WORD
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, DType
-from polytc.program.words import WORD
-from polytc.targets.ctext import published_words, word_dots
+from polytc.targets.ctext.calls import published_words, word_dots
 from polytc.targets.ctext.indexing import Indexing
 from polytc.targets.ctext.memory import Memory
 from polytc.targets.ctext.preamble import Preamble

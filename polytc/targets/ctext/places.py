@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from polytc.codegen import intervals, loops, traverse
 from polytc.machine import ALIGNMENT
 from polytc.program.scalars import BOOL, U32, DType
-from polytc.targets.ctext import word_dots
+from polytc.targets.ctext.calls import word_dots
 from polytc.targets.ctext.statements import allocated
 from polytc.targets.ctext.text import PREFIX, bare, operand
 

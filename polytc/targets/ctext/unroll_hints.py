@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from polytc.codegen import intervals, loops, traverse
 from polytc.machine import Machine
-from polytc.program.words import DOTS
+from polytc.program.calls.words import DOTS
 
 OPERATIONS = 2048
 """Of single numbers, in a loop that is unrolled: 16 steps of a tile of 8 x 8 elements, a multiply-add counted twice. More

@@ -12,7 +12,8 @@ from polytc.codegen.passes import work_items
 from polytc.codegen.target import Launch, Repeat
 from polytc.machine import ALIGNMENT
 from polytc.program.scalars import BOOL
-from polytc.targets.ctext import common_subexpressions, published_words
+from polytc.targets.ctext import common_subexpressions
+from polytc.targets.ctext.calls import published_words
 from polytc.targets.ctext.library import Parameter
 from polytc.targets.ctext.places import Memory
 from polytc.targets.ctext.preamble import Preamble

@@ -9,14 +9,15 @@ from math import prod
 from polytc.codegen import intervals, loops, traverse, vector_lanes
 from polytc.codegen.emitter import Names
 from polytc.codegen.matrix_products import MatrixProduct
-from polytc.targets.ctext import joined_digits, published_words
+from polytc.targets.ctext import joined_digits
+from polytc.targets.ctext.calls import published_words
 from polytc.targets.ctext.places import address_of, first
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.work_groups import GroupWriter
 from polytc.targets.cuda import language, matrix_functions, matrix_unit, memory, types
 
 TURN, BEGUN = "number of the group", "groups that have begun"
-"""Of groups that wait for others, see ctext/published_words.py."""
+"""Of groups that wait for others, see ctext/calls/published_words.py."""
 
 
 class KernelWriter(GroupWriter):

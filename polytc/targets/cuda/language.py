@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from polytc.program.published import AWAITED
+from polytc.program.calls.published import AWAITED
 from polytc.program.scalars import DType
-from polytc.targets.ctext import half_bits, intrinsics, plain_rows, published_words, word_dots
+from polytc.targets.ctext import half_bits, intrinsics, plain_rows
+from polytc.targets.ctext.calls import published_words, word_dots
 from polytc.targets.ctext.language import Language
 from polytc.targets.cuda import types, vectors
 

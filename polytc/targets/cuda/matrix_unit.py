@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from polytc.codegen import linear_forms, loops, matrix_products, ndrange, traverse
 from polytc.codegen.linear_forms import Terms
 from polytc.codegen.matrix_products import MatrixProduct
-from polytc.targets.ctext import word_dots
+from polytc.targets.ctext.calls import word_dots
 
 LANE = loops.Var("lane of a warp")
 """The number of a thread in its warp."""

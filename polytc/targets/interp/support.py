@@ -16,7 +16,8 @@ import numpy as np
 
 from polytc import errors
 from polytc.functions.numbers import FUNCTIONS
-from polytc.program import published, scalars, words
+from polytc.program import scalars
+from polytc.program.calls import published, words
 
 errors.register(E520="access outside of a buffer", E521="write to a buffer that a kernel only reads",
                 E522="work-items do not meet at the same barrier, or wait for what nobody makes")

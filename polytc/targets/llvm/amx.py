@@ -5,7 +5,7 @@
 
 A tile is up to 16 rows of 16 words. There are eight: up to four of results, which stay through all loops of the reduction, one
 or two of rows and the others of columns. Each nest of loops says first how many rows and columns its tiles have, so that no
-row and no column is left over; steps of the sum that fill no tile are vector code. Numbers in parts (program.words) are
+row and no column is left over; steps of the sum that fill no tile are vector code. Numbers in parts (program.calls) are
 multiplied part by part. (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.)
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops, prefetch, traverse
 from polytc.codegen.passes import unrolling
 from polytc.machine import Machine
-from polytc.program.words import Dot
+from polytc.program.calls.words import Dot
 from polytc.targets.llvm import amx_cells, amx_checks, expressions, ir, prefetches
 from polytc.targets.llvm.amx_cells import EDGE, HELD, WORD, Block, Cell, Chunk
 from polytc.targets.llvm.amx_loops import Nest, iterate, results_of, words_at

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from polytc.codegen import addresses, loops, traverse
 from polytc.machine import Machine
-from polytc.program.words import DOTS, Dot
+from polytc.program.calls.words import DOTS, Dot
 
 EDGE, WORD = 16, 4
 """Rows, and words in a row, of a tile; bytes of a word."""

@@ -1,4 +1,4 @@
-"""Results of products of parts (program.words) that are NaN, as numbers without parts make them, are made again of the f32.
+"""Results of products of parts (program.calls) that are NaN, as numbers without parts make them, are made again of the f32.
 
     t += tile A * tile B of all parts;  R = t
     ->  ...;  if a number of R is NaN { for n { for r, k { R[n, v] = R[n, v] + dot_f32(A[n, r, k], B[r, k, v]) } } }

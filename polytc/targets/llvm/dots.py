@@ -1,11 +1,11 @@
-"""Words of narrow numbers (program.words) and their dot products: one instruction where the processor has it."""
+"""Words of narrow numbers (program.calls) and their dot products: one instruction where the processor has it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from polytc.machine import Machine
-from polytc.program.words import DOTS
+from polytc.program.calls.words import DOTS
 from polytc.targets.llvm import ir
 
 FEWEST, WORD_BITS = 4, 32

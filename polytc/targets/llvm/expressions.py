@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polytc.codegen import addresses, intervals, loops, traverse
 from polytc.codegen.vector_lanes import has_load
-from polytc.program import words
+from polytc.program.calls import words
 from polytc.program.scalars import BF16, F32, I32, I64
 from polytc.targets.llvm import (
     arithmetic,

@@ -1,10 +1,10 @@
-"""f32 as sums of three bf16 (program.words): two f32 become a word of one part of each, and words of parts f32 again."""
+"""f32 as sums of three bf16 (program.calls): two f32 become a word of one part of each, and words of parts f32 again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polytc.program.words import DOTS, LARGE, ODD, PARTS
+from polytc.program.calls.words import DOTS, LARGE, ODD, PARTS
 from polytc.targets.llvm import ir
 
 HALF, SIGN, UPPER = 16, 0x7FFFFFFF, -0x10000

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from polytc.targets.ctext import intrinsics, word_dots
+from polytc.targets.ctext import intrinsics
+from polytc.targets.ctext.calls import word_dots
 from polytc.targets.ctext.language import Language
 from polytc.targets.opencl import types, vectors
 

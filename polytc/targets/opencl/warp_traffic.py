@@ -21,8 +21,8 @@ from polytc.codegen import loops, matrix_products, size_limits, traverse
 from polytc.codegen.matrix_products import MatrixProduct
 from polytc.codegen.passes import simplify
 from polytc.machine import Machine, MatrixUnit
+from polytc.program.calls.words import BYTES
 from polytc.program.sizes import Size
-from polytc.program.words import BYTES
 from polytc.targets.opencl.counts import Count
 
 SECTOR = 32

@@ -16,7 +16,7 @@ from polytc.compiler import compile_program, lower_program
 from polytc.lang import build
 from polytc.machine import AVX512, Machine
 from polytc.program import program as pr
-from polytc.program import words
+from polytc.program.calls import words
 from polytc.rewrite.cpu import split_floats
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget

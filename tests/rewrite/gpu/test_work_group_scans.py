@@ -16,18 +16,16 @@ from polytc.lang import evaluate
 from polytc.machine import DEVICES, GENERIC_GPU, Machine
 from polytc.program.program import Const, Program
 from polytc.program.scalars import F32
-from polytc.program.sizes import specialised
 from polytc.rewrite import parallel_scans, scan_statements
 from polytc.rewrite.gpu import scan_shapes, scan_text, scanned_columns, scanned_tiles, work_group_scans
 from polytc.rewrite.parallel_scans import Blocks
 from polytc.rewrite.tidy import scan
-from polytc.runtime.sized import sized
 from polytc.stages import build
 from polytc.targets.cuda.target import CudaTarget
 from polytc.targets.interp.target import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import cuda_here
-from tests.rewrite.equal import small_numbers, with_open_sizes
+from tests.rewrite.equal import right_at, small_numbers, with_open_sizes
 from tests.rewrite.test_parallel_scans import OPEN, SCANS
 
 GPU = DEVICES["nvidia-sm90"]
@@ -133,12 +131,7 @@ def test_sizes_that_stay_open(name: str, form: tuple[int, tuple[int, int]] | Non
     executable = compiler.compile_program(program, InterpTarget(GPU), schedule=schedule)
     for n in (1, 2, 3, 41, 128, 389, 900):
         sizes = {name: n if name == "n" else 2 for name in program.sizes}
-        one = specialised(program, sizes)
-        given, expected = small_numbers(one), evaluate(one, small_numbers(one))
-        arrays = {n: given.get(n, np.zeros(one.tensor(n).shape, one.tensor(n).dtype.numpy)) for n in one.arrays}
-        sized(executable, compiler.options(executable), sizes).run([arrays[n] for n in one.arrays])
-        for output in one.outputs:
-            np.testing.assert_array_equal(arrays[output], expected[output])
+        right_at(executable, program, sizes)
 
 
 def test_an_extent_that_may_be_far_below_0_has_no_groups() -> None:

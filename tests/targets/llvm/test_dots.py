@@ -9,8 +9,8 @@ import pytest
 
 from polytc import machine as machines
 from polytc.codegen import loops
+from polytc.program.calls.words import WORD
 from polytc.program.scalars import U32, named
-from polytc.program.words import WORD
 from polytc.targets.llvm.target import LLVMTarget
 from tests.targets.llvm.emulated_tiles import with_dots
 from tests.targets.llvm.llvm_modules import V, add, c, load, module

@@ -12,8 +12,8 @@ import pytest
 import polytc
 from polytc.codegen.target import Source
 from polytc.machine import DEVICES
-from polytc.program.words import DOTS
-from polytc.targets.ctext.word_dots import FEATURE
+from polytc.program.calls.words import DOTS
+from polytc.targets.ctext.calls.word_dots import FEATURE
 from polytc.targets.opencl.driver import devices, programs
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.byte_sums import PRODUCTS, SIGNS, Sum, random_sum

@@ -29,6 +29,7 @@ from polytc.rewrite.gpu.time_tiles import stencils
 from polytc.rewrite.gpu.time_tiles.loop_text import Loop, Shape, TiledLoop
 from polytc.rewrite.gpu.time_tiles.shapes import Costs
 from polytc.rewrite.step import Decision, Option, Reasons
+from polytc.rewrite.tidy import rotated_buffers
 
 CLEARLY = 0.8
 """Of the time without tiles that tiles may take at most: the estimate leaves out much of what tests and halos cost."""
@@ -50,7 +51,7 @@ class Tiled:
 def decide(program: pr.Program, machine: Machine) -> Decision:
     """The loops that tiles are quicker for."""
     chosen, why = list[Tiled](), Reasons()
-    for members in _loops(program):
+    for members in rotated_buffers.loops(program):
         first, found = members[0].name, _loop(program, members)
         if isinstance(found, str):
             if found:
@@ -89,7 +90,7 @@ def tile(program: pr.Program, decision: Decision) -> pr.Program:
 
 def fits(program: pr.Program, machine: Machine, choice: Tiled) -> str:
     """Why the loop of a statement does not run in such tiles; '' if it may."""
-    members = next((m for m in _loops(program) if m[0].name == choice.statement), None)
+    members = next((m for m in rotated_buffers.loops(program) if m[0].name == choice.statement), None)
     found = _loop(program, members) if members is not None else "no loop begins with it"
     if isinstance(found, str):
         return found or "it reads no neighbours"
@@ -107,18 +108,13 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
 
 
 def _places(program: pr.Program, machine: Machine) -> Iterator[tuple[float, list[Option]]]:
-    for members in _loops(program):
+    for members in rotated_buffers.loops(program):
         found = _loop(program, members)
         if isinstance(found, str):
             continue
         costs = Costs(found, machine)
         shapes = sorted(costs.all(), key=lambda x: x.time.seconds)[:OPTIONS]
         yield costs.plain.seconds, [Option((_written(found, members[0].name, x.shape),), x.time.seconds) for x in shapes]
-
-
-def _loops(program: pr.Program) -> Iterator[tuple[pr.Statement, ...]]:
-    """The statements of each outermost `for` loop."""
-    return (x.statements for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
 
 
 def _loop(program: pr.Program, members: tuple[pr.Statement, ...]) -> Loop | str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from polytc import errors
 from polytc.disk import cache
-from polytc.targets.ctext.word_dots import FEATURE
+from polytc.targets.ctext.calls.word_dots import FEATURE
 from polytc.targets.opencl.driver import child, devices, rounding
 from polytc.targets.opencl.workarounds import WITHOUT_OPTIMISATION
 

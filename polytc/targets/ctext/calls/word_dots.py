@@ -1,4 +1,4 @@
-"""Words of four bytes and their dot products (program.words) in dialects of C: an instruction where the compiler has one.
+"""Words of four bytes and their dot products (program.calls) in dialects of C: an instruction where the compiler has one.
 
     S + dot_i8i8(A_tile[k, i], B_tile[k, j])    ->  polytc_dot_i8i8(A_tile[k][i], B_tile[k][j], S)
     word(A[i, 4*k], ..., A[i, 4*k + 3])         ->  *(const unsigned int*)(A + i * 64 + k * 4)
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from polytc import errors
 from polytc.codegen import addresses, loops, vector_lanes
+from polytc.program.calls.words import BYTES, DOTS, WORD
 from polytc.program.scalars import I8, I32, U8, U32
-from polytc.program.words import BYTES, DOTS, WORD
 from polytc.targets.ctext.text import bare
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Values that groups wait for (program.published) in dialects of C that can say so.
+"""Values that groups wait for (program.calls) in dialects of C that can say so.
 
     x_sums[b] = published(x)        ->  polytc_publish_f32(&x_sums[b], x);
     awaited_f32(x_sums[b])          ->  polytc_awaited_f32(&x_sums[b])
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from polytc import errors
 from polytc.codegen import loops, traverse
-from polytc.program.published import AWAITED, PUBLISHED, parts
+from polytc.program.calls.published import AWAITED, PUBLISHED, parts
 from polytc.program.scalars import DType
 from polytc.targets.ctext.text import bare
 
