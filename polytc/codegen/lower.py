@@ -10,7 +10,7 @@ from polytc.poly import isl
 from polytc.poly.storage_folding import Fold
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Atom, Quotient, Remainder, affine
-from polytc.program.calls import published, words
+from polytc.program.calls import matrix_rows, published, words
 from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, identity
 from polytc.program.sizes import Size
 
@@ -115,8 +115,8 @@ class Lowering:
             case pr.Binary():
                 return loops.Binary(e.op, self.expr(e.a, values), self.expr(e.b, values), e.dtype)
             case pr.Call():
-                known = e.fn in INTRINSICS or words.is_word_call(e.fn) or published.is_published_call(e.fn)
-                assert known, f"lower: unknown intrinsic {e.fn}"
+                known = (words.is_word_call, published.is_published_call, matrix_rows.is_rows_call)
+                assert e.fn in INTRINSICS or any(is_known(e.fn) for is_known in known), f"lower: unknown intrinsic {e.fn}"
                 return loops.Call(e.fn, tuple(self.expr(a, values) for a in e.args), e.dtype)
             case pr.Cast():
                 a = self.expr(e.a, values)

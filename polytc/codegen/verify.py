@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
 from polytc.program import scalars
-from polytc.program.calls import published, words
+from polytc.program.calls import matrix_rows, published, words
 from polytc.program.scalars import BOOL, F32, I64, U32
 from polytc.program.sizes import Size
 
@@ -213,6 +213,9 @@ def _call(e: loops.Call) -> None:
     if published.is_published_call(e.fn):
         fit = published.fits(e.fn, [a.dtype for a in e.args], e.dtype)
         _need(fit and e.lanes == 1, "a value in words of an element, or out of them", e)
+        return
+    if matrix_rows.is_rows_call(e.fn):
+        _need(matrix_rows.fits(e.fn, [a.dtype for a in e.args], e.dtype), "a row, and as many terms as columns", e)
         return
     row = scalars.INTRINSICS.get(e.fn)
     _need(row is not None or e.fn == "muladd", f"no intrinsic {e.fn}", e)

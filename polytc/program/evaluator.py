@@ -18,7 +18,7 @@ import numpy as np
 from polytc.functions.numbers import FUNCTIONS
 from polytc.program import program as pr
 from polytc.program import scalars
-from polytc.program.calls import published, words
+from polytc.program.calls import matrix_rows, published, words
 
 Grid: TypeAlias = Mapping[str, np.ndarray]
 """index -> its values, broadcasting against each other."""
@@ -209,6 +209,8 @@ def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Ma
             return words.apply(e.fn, [sub(a) for a in e.args])
         case pr.Call() if published.is_published_call(e.fn):
             return published.apply(e.fn, [sub(a) for a in e.args])
+        case pr.Call() if matrix_rows.is_rows_call(e.fn):
+            return matrix_rows.apply(e.fn, [sub(a) for a in e.args])
         case pr.Call():
             names = dict(zip("abc", (sub(a) for a in e.args), strict=False))
             known = {"np": np, "erf": _erf, "power": power, **FUNCTIONS, **names}

@@ -23,7 +23,7 @@ from dataclasses import replace
 from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
 from polytc.program.names import indices_beside
-from polytc.program.scalars import BOOL, I64, DType
+from polytc.program.scalars import BOOL, I64, INTRINSICS, DType
 from polytc.program.sizes import Size, Undecided
 from polytc.program.type_promotion import TypeProblem, Value
 from polytc.program.typenames import CONSTANTS, dtype_of
@@ -162,6 +162,8 @@ def _meaning(e: pr.Expr) -> Value:
             return type_promotion.binary(e.op, _meaning(e.a), _meaning(e.b))
         case pr.Cast():
             return type_promotion.cast(_meaning(e.a), e.dtype)
+        case pr.Call() if e.fn not in INTRINSICS:                   # no text can call it: see program.calls
+            return Value(replace(e, args=tuple(_meaning(x).expr for x in e.args)))
         case pr.Call():
             return type_promotion.call(e.fn, [_meaning(x) for x in e.args])
         case pr.Select():

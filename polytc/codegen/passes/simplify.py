@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from polytc.codegen import linear_forms, loops, traverse
+from polytc.program.calls.matrix_rows import is_rows_call, total
 from polytc.program.scalars import BOOL, I64, MIRRORED
 
 Interval: TypeAlias = tuple[int | None, int | None]
@@ -147,9 +148,24 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
         return _nothing(e) if _untouched(indices) else _loaded_once(replace(e, indices=indices) if indices != e.indices else e)
     if not traverse.loads(e):
         return expr(e, known)
+    if isinstance(e, loops.Call) and is_rows_call(e.fn) and (row := number_in_lanes(expr(e.args[0], known))) is not None:
+        return value(row_of(e, row), known)
     result = traverse.with_operands(e, tuple([value(o, known) for o in traverse.operands(e)]))
     decided = _decided(result.cond) if isinstance(result, loops.Select) else None
     return result if decided is None or not isinstance(result, loops.Select) else result.a if decided else result.b
+
+
+def row_of(e: loops.Call, row: int) -> loops.Expr:
+    """The sum for one row of a matrix (program.calls.matrix_rows)."""
+    def times(c: float, term: loops.Expr) -> loops.Expr:
+        return loops.Binary("*", loops.Const(c, e.dtype, e.lanes), term, e.dtype, e.lanes)
+    return total(e.fn, row, e.args[1:], lambda op, a, b: loops.Binary(op, a, b, e.dtype, e.lanes), times)
+
+
+def number_in_lanes(e: loops.Expr) -> int | None:
+    """The number that an index is in all lanes, if it is known."""
+    e = e.a if isinstance(e, loops.Broadcast) else e
+    return int(e.value) if isinstance(e, loops.Const) else None
 
 
 def _untouched(indices: tuple[loops.Expr, ...]) -> bool:
@@ -184,6 +200,8 @@ def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
             return _lanes_divided(e, known)
         case loops.Call(fn="min" | "max", lanes=1) if e.dtype is I64:
             return _extremum(e, known)
+        case loops.Call() if is_rows_call(e.fn) and (row := number_in_lanes(e.args[0])) is not None:
+            return row_of(e, row)
         case loops.Binary(lanes=1) if e.a.dtype is I64 and e.op in ("==", "!=", "<", "<=", ">", ">="):
             return _comparison(e, known)
         case loops.Binary() if e.a.dtype is I64 and e.op in ("<", ">="):

@@ -10,7 +10,7 @@ A vector loop of constant extent becomes as many whole vectors as fit, and vecto
 One whose bounds are not constants becomes a loop over whole vectors and a rest, see passes.strip_mining; where little is left
 to run at most, masked vectors that cover all that the bounds may reach. Guarantees: no 'vector' or 'reduce' loop is left, and
 'unroll' loops where they stand for more than a few copies of stores alone (passes.unrolling); one whose extent is unknown has
-become sequential, like a loop around what cannot be made vectors.
+become sequential, like a loop around what cannot be made vectors. No row of a matrix is left (program.calls.matrix_rows).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from polytc.codegen.passes.vector_statements import (
     widest_element,
 )
 from polytc.machine import Machine
+from polytc.program.calls.matrix_rows import is_rows_call, matrix
+from polytc.program.scalars import BOOL, I64
 
 STRAIGHT = 32
 """Vectors of a loop of known bounds that become straight code; longer ones stay loops over vectors."""
@@ -47,7 +49,20 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     names = traverse.buffer_names(kernel)
     body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
     keeps = machine.kind == "cpu"  # what the items of a GPU share is found among statements
-    return replace(kernel, body=unrolling.written_out(body, unrolling.FEW if keeps else None))
+    body = unrolling.written_out(body, unrolling.FEW if keeps else None)
+    return replace(kernel, body=traverse.map_stmt(body, lambda s: s, _rows_chosen))
+
+
+def _rows_chosen(e: loops.Expr) -> loops.Expr:
+    """Rows of matrices (program.calls.matrix_rows) whose index was not written out: the sums of all of them, and a choice."""
+    if not isinstance(e, loops.Call) or not is_rows_call(e.fn):
+        return e
+    row, *sums = e.args[0], *(simplify.row_of(e, r) for r in range(len(matrix(e.fn))))
+    chosen = sums[-1]
+    for number, value in reversed(list(enumerate(sums[:-1]))):
+        is_it = loops.Binary("==", row, loops.Const(number, I64, row.lanes), BOOL, row.lanes)
+        chosen = loops.Select(is_it, value, chosen, e.dtype, e.lanes)
+    return chosen
 
 
 def _expand(s: loops.Stmt, facts: Facts, known: dict[str, simplify.Interval]) -> loops.Stmt:

@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from polytc.machine import Machine, estimates
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
+from polytc.program.calls.matrix_rows import row_indices
 from polytc.schedule.cost import matrix_blocks, parallel_profitability, register_tiles, streams, tile_order, vector_loops
 from polytc.schedule.cpu import given_tiles
 from polytc.schedule.cpu.tile import Tile
@@ -135,7 +137,7 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     inner = group.inner(position)
     lanes = lane_width(program, s, machine)
     own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
-    unrolled = tile.straight[1] if tile.straight is not None and tile.straight[0] == s.name else ()
+    unrolled = (*row_indices(s), *(tile.straight[1] if tile.straight is not None and tile.straight[0] == s.name else ()))
     loops = [Member(((s.name, _own_loop(s, r.index, tile)),), "unroll" if r.index in unrolled else "sequential")
              for r in inner if r is not own_vector]
     strips = own_vector is not None and own_vector.extent > _strip(own_vector, lanes) and not s.where
@@ -174,7 +176,8 @@ def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, .
     accesses = of_statement(program, s)
     reduced = set(reduced_indices(s))
     free = set(coincident_indices(s))
-    usable = [r for r in inner if r.extent >= 4 and (r.index in free or r.index in reduced) and (r.index not in reduced or
+    long = [r for r in inner if r.extent >= 4 and r.index not in row_indices(s)]
+    usable = [r for r in long if (r.index in free or r.index in reduced) and (r.index not in reduced or
                                                      (not program.precise and accesses[0].stride(r.index) == 0))]
     place, score = vector_loops.best(accesses, [r.index for r in usable], reduced)
     return usable[place] if place is not None and score > 0 else None
@@ -289,9 +292,10 @@ def _square(group: Group, vector: int, other: int, panel: int | None, width: int
 
 def _vectors(s: pr.Statement, index: list[str], group: Group) -> int:
     """Vectors side by side of element-wise work. s: its heaviest statement, with these indices of the shared loops."""
-    if not set(s.indices) <= set(index):
+    if not set(s.indices) <= {*index, *row_indices(s)}:
         return SCAN
     nodes = sum(isinstance(e, pr.Binary | pr.Call | pr.Read) for x in group.statements for e in pr.walk(x.value))
+    nodes *= prod(s.extents[i] for i in row_indices(s))
     return 2 if nodes < SHORT else 1
 
 

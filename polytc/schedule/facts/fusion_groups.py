@@ -14,6 +14,7 @@ from math import gcd, prod
 
 from polytc.program import program as pr
 from polytc.program.affine import affine
+from polytc.program.calls.matrix_rows import row_indices
 from polytc.program.linear import linear
 from polytc.program.sizes import Size
 from polytc.schedule.facts.own_reads import meets_itself
@@ -103,6 +104,8 @@ def single(unit: tuple[pr.Statement, ...]) -> Group:
     rows: list[tuple[str, ...]] = []
     ranges: list[tuple[int, int]] = []
     for index in coincident_indices(main):
+        if index in row_indices(main):
+            continue                                               # its iterations are other code each, see cpu.strategy
         r, row = main.by_index[index], tuple(_counterpart(main, index, s) if s is not main else index for s in unit)
         if all(i is not None and s.box.get(i) == r.ends for i, s in zip(row, unit, strict=True)):
             rows.append(tuple(i for i in row if i is not None))

@@ -14,6 +14,7 @@ from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
 from polytc.machine import AVX512
 from polytc.program import program as pr
+from polytc.program.calls.matrix_rows import row_indices
 from polytc.program.program import Program
 from polytc.rewrite.cpu.winograd import choice, convolution, winograd_text
 from polytc.rewrite.cpu.winograd.cook_toom import correlation
@@ -28,6 +29,11 @@ def rewritten(program: Program, results: int, block: int | None = None) -> Progr
     found = {s.name: c for s in program.statements if (c := convolution.recognise(program, s)) is not None}
     return convolution.rewrite(program, {n: convolution.Choice(results, c.tiles(results) if block is None else block)
                                          for n, c in found.items()})
+
+
+def transforms(program: Program) -> int:
+    """Statements that compute rows of the matrices."""
+    return sum(bool(row_indices(s)) for s in program.statements)
 
 
 def sums(x: np.ndarray, w: np.ndarray, before: tuple[int, int], out: tuple[int, int], groups: int = 1) -> np.ndarray:
@@ -114,7 +120,7 @@ def test_random_convolutions_equal_the_sums(data: st.DataObject) -> None:
             f" where g in 0:{g}, m in 0:{m}, c in 0:{c}, h in 0:{out[0]}, w in 0:{out[1]}")
     x, w = random(n, g * c, high, wide), random(g * m, c, 3, 3)
     program = rewritten(build(text, {"X": x.shape, "W": w.shape}), results, block)
-    assert len(program.statements) > 10
+    assert transforms(program)
     close(evaluate(program, {"X": x, "W": w})["O"], sums(x, w, (top, left), out, g), results)
 
 
@@ -134,7 +140,7 @@ def test_indices_stand_in_any_order(text: str, data: tuple[int, ...], weights: t
 def test_large_batches() -> None:
     """32 images of 56x56 with 64 channels were refused (E204): their stages have too many points to look at each."""
     program = build(PLAIN.format(H=56, W=56), {"X": (32, 64, 56, 56), "W": (64, 64, 3, 3)})
-    assert len(rewritten(program, 4).statements) > 10
+    assert transforms(rewritten(program, 4))
 
 
 def test_reversed_taps() -> None:
@@ -237,7 +243,7 @@ def lowered(**options: str) -> Lowered:
 
 def test_chosen_where_it_pays_and_forbidden_on_request() -> None:
     program = build(PLAIN.format(H=28, W=28), {"X": (1, 64, 28, 28), "W": (64, 64, 3, 3)})
-    assert len(behind.rewritten(program, AVX512).statements) > 15
+    assert transforms(behind.rewritten(program, AVX512))
     assert len(lowered(algebra="direct").rewritten.statements) < 6
     few = build(PLAIN.format(H=28, W=28), {"X": (1, 3, 28, 28), "W": (8, 3, 3, 3)})
     assert len(behind.rewritten(few, AVX512).statements) < 6
@@ -289,7 +295,7 @@ def test_windows_in_three_dimensions(step: int, depth: int, extent: int) -> None
     x, w = random(7, extent, 9, 8), random(5, 7, 3, 3, 3)
     program = build(SPATIAL.format(step=step, depth=depth), {"X": x.shape, "W": w.shape})
     found, expected = rewritten(program, 4), sums_in_space(x, w, step, depth)
-    assert len(found.statements) > 20
+    assert transforms(found)
     assert found.tensor("O_P").shape[-1] == 7                                  # the channels, not the taps
     close(evaluate(found, {"X": x, "W": w})["O"], expected)
     result = np.empty((5, depth, 9, 8), np.float32)

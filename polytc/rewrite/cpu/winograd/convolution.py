@@ -210,7 +210,7 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
                     convolution.batch, convolution.groups, convolution.channels, convolution.filters, choice.results,
                     block, convolution.apart, choice.block == 0, convolution.lines)
     data, weights = program.tensor(convolution.data.tensor), program.tensor(convolution.weights.tensor)
-    stages = _stages(layout, data.shape, weights.shape)
+    stages = winograd_text.with_matrices(_stages(layout, data.shape, weights.shape), layout)
     names = {"X": data.name, "W": weights.name}
     taken = {t.name for t in program.tensors}
     names |= {t.name: fresh(f"{s.target}_{t.name}", taken) for t in stages.tensors if t.name not in names}

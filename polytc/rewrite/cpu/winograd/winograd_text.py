@@ -4,28 +4,28 @@ For 28 x 28 places, that is 7 x 7 tiles of 4 x 4 results, in the names of the te
 x places, u and v points of the two transforms, b block of tiles, t tile of a block):
 
     P[y,x,c] = X[c,y-1,x-1];  P[0,x,c] = 0;  ...                               padded, channels last
-    R[0,v,t,c] = P[4*(t//7)+4,4*(t%7)+v,c] + 81/64*P[...] - 45/16*P[...]       B along the first dimension, a row a statement
-    V[u,0,t,c] = R[u,4,t,c] + 81/64*R[u,0,t,c] - 45/16*R[u,2,t,c]              B along the second
+    R[u,v,t,c] = P[4*(t//7),4*(t%7)+v,c] + P[4*(t//7)+1,...] + ...             row u of B, along the first dimension
+    V[u,v,t,c] = R[u,0,t,c] + R[u,1,t,c] + ...                                 row v of B, along the second
     F, U                                                                       G on the weights, in the same way
     Q[u,v,t,m] += V[u,v,t,c] * U[u,v,c,m]
-    N[0,v,t,m] = Q[0,v,t,m] + Q[1,v,t,m] + ...                                 A along the first
-    Y[4*(t//7)+i,4*(t%7),m] = N[i,0,t,m] + ...                                 A along the second
+    N[i,v,t,m] = Q[0,v,t,m] + Q[1,v,t,m] + ...                                 row i of A, along the first
+    Y[4*(t//7)+i,4*(t%7)+j,m] = N[i,0,t,m] + ...                               row j of A, along the second
     Z[y,x,m] = Y[y,x,m]                                                        without what whole tiles and blocks add
 
-Channels and filters run along memory in every stage, so that all of them are vector code whatever the extents of the image are.
+The text has the terms of a transform; `with_matrices` makes rows of B, G and A of them, a statement each. Channels and filters
+run along memory in every stage, so that all of them are vector code whatever the extents of the image are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.program import program as pr
+from polytc.program.calls import matrix_rows
 from polytc.program.linear import linear, normalise
 from polytc.program.scalars import I64
-from polytc.rewrite.cpu.winograd.cook_toom import Correlation, Matrix, correlation
+from polytc.rewrite.cpu.winograd.cook_toom import correlation
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,16 @@ class Layout:
     lines: bool = False
 
     @property
+    def taps(self) -> int:
+        """In each dimension."""
+        return self.windows[0].tap.extent
+
+    @property
+    def points(self) -> int:
+        """Products along a dimension of a tile."""
+        return self.results + self.taps - 1
+
+    @property
     def joined(self) -> tuple[pr.Range, ...]:
         """The batch whose tiles are numbered in a row."""
         return () if self.apart else self.batch
@@ -96,13 +106,25 @@ class Layout:
 
 def stages(layout: Layout) -> str:
     """A definition of Z, the result with batch, places, groups, filters as its dimensions, from X and W."""
-    matrices = correlation(layout.results, layout.windows[0].tap.extent)
-    lines = [*_padded(layout), *_inputs(layout, matrices), *_weights(layout, matrices), _products(layout),
-             *_outputs(layout, matrices)]
+    lines = [*_padded(layout), *_inputs(layout), *_weights(layout), _products(layout), *_outputs(layout)]
     ranks = (len(layout.data.subscripts), len(layout.weights.subscripts))
     shapes = [", ".join(f"{name}{d}" for d in range(rank)) for name, rank in zip(("SX", "SW"), ranks, strict=True)]
     body = "\n".join(f"    {line}" for line in lines)
     return f"def winograd(X[{shapes[0]}], W[{shapes[1]}], {', '.join(sizes(layout))}) -> Z {{\n{body}\n}}\n"
+
+
+def with_matrices(program: pr.Program, layout: Layout) -> pr.Program:
+    """The program of the text with rows of the matrices where the text has the sum of the terms."""
+    matrices = correlation(layout.results, layout.taps)
+    row_of = {"R": ("u", matrices.inputs), "V": ("v", matrices.inputs), "F": ("u", matrices.weights),
+              "U": ("v", matrices.weights), "N": ("i", matrices.output), "Y": ("j", matrices.output)}
+
+    def transform(s: pr.Statement) -> pr.Statement:
+        if s.target not in row_of:
+            return s
+        row, matrix = row_of[s.target]
+        return replace(s, value=matrix_rows.call(matrix, pr.Index(row), _terms(s.value)))
+    return replace(program, statements=tuple(map(transform, program.statements)))
 
 
 def sizes(layout: Layout) -> dict[str, int]:
@@ -112,7 +134,7 @@ def sizes(layout: Layout) -> dict[str, int]:
     high, wide = layout.grid
     found = {"block": layout.block, "blocks": layout.blocks, "high": high}
     if not layout.lines:
-        rows, columns = _places(layout, layout.windows[0].tap.extent - 1)
+        rows, columns = _places(layout, layout.taps - 1)
         found |= {"wide": wide, "area": high * wide, "rows": rows, "columns": columns}
         for name, (start, end) in _data(layout).items():
             found |= {f"{name}_from": start, f"{name}_to": end}
@@ -165,7 +187,7 @@ def _cells(layout: Layout) -> tuple[str, ...]:
     batch = ("room", *_extents(layout, "n")[1:]) if layout.joined else _extents(layout, "n")
     rows, columns = "rows", "columns"
     if layout.lines:
-        more = layout.windows[0].tap.extent
+        more = layout.taps
         rows, columns = f"{layout.results}*high + {more}", f"{layout.results}*block*blocks + {more}"
     return *batch, rows, columns, *_extents(layout, "gc")
 
@@ -176,56 +198,44 @@ def _data(layout: Layout) -> dict[str, tuple[int, int]]:
         return {name: (max(0, -w.start), extent - w.start)
                 for name, w, extent in zip("yx", layout.windows, layout.extents, strict=True)}
     found = {name: (0, r.extent) for name, r in _roles(layout, "n")[:1] if layout.joined}
-    places = _places(layout, layout.windows[0].tap.extent - 1)
+    places = _places(layout, layout.taps - 1)
     for name, window, extent, upper in zip("yx", layout.windows, layout.extents, places, strict=True):
         low = min(max(0, -window.start), upper)
         found[name] = (low, max(low, min(extent - window.start, upper)))
     return found
 
 
-def _inputs(layout: Layout, matrices: Correlation) -> list[str]:
-    """R and V: the two transforms of the data."""
-    n, gc = matrices.points, _names(layout, "gc")
+def _inputs(layout: Layout) -> list[str]:
+    """R and V: the terms of the two transforms of the data."""
+    gc = _names(layout, "gc")
     g, c = _names(layout, "g"), _names(layout, "c")
-    inner = _block_extents(layout) | dict(zip(gc, _extents(layout, "gc"), strict=True))
+    n = str(layout.points)
+    inner = {"u": n, "v": n} | _block_extents(layout) | dict(zip(gc, _extents(layout, "gc"), strict=True))
     b, (row, tile) = _block_names(layout), _product_row(layout)
-
-    def data(u: int) -> str:
-        return f"P[{', '.join((*_tile(layout, str(u), 'v'), *gc))}]"
-
-    def half(v: int) -> str:
-        return f"R[{', '.join((*b, 'u', str(v), 't', *gc))}]"
-
-    rows = _rows(matrices.inputs, data)
-    columns = _rows(matrices.inputs, half)
-    return [*(f"R[{', '.join((*b, str(u), 'v', 't', *gc))}] = {row}{_where({'v': str(n)} | inner)}"
-              for u, row in enumerate(rows)),
-            *(f"V[{', '.join((*row, *g, tile, 'u', str(v), *c))}] = {column}{_where({'u': str(n)} | inner)}"
-              for v, column in enumerate(columns))]
+    data = (f"P[{', '.join((*_tile(layout, str(u), 'v'), *gc))}]" for u in range(layout.points))
+    half = (f"R[{', '.join((*b, 'u', str(v), 't', *gc))}]" for v in range(layout.points))
+    return [f"R[{', '.join((*b, 'u', 'v', 't', *gc))}] = {' + '.join(data)}{_where(inner)}",
+            f"V[{', '.join((*row, *g, tile, 'u', 'v', *c))}] = {' + '.join(half)}{_where(inner)}"]
 
 
-def _weights(layout: Layout, matrices: Correlation) -> list[str]:
-    """F and U: the two transforms of the weights."""
+def _weights(layout: Layout) -> list[str]:
+    """F and U: those of the weights."""
     first, second = layout.windows
     extents = dict(zip(_names(layout, "gcm"), _extents(layout, "gcm"), strict=True))
-    inner = _names(layout, "gcm")
+    inner, n, taps = _names(layout, "gcm"), str(layout.points), layout.taps
 
     def tap(window: Window, number: pr.Expr) -> pr.Expr:
         return _shifted(number if window.sign > 0 else pr.Unary("-", number, I64),
                         window.tap.lower if window.sign > 0 else window.tap.upper - 1)
 
     def weight(r: int) -> str:
-        taps = {first.tap.index: tap(first, pr.Const(r, I64)), second.tap.index: tap(second, pr.Index("s"))}
-        return _read("W", [normalise(pr.substitute(sub, taps | _renaming(layout))) for sub in layout.weights.subscripts])
-
-    def half(s: int) -> str:
-        return f"F[{', '.join(('u', str(s), *inner))}]"
-
+        at = {first.tap.index: tap(first, pr.Const(r, I64)), second.tap.index: tap(second, pr.Index("s"))}
+        return _read("W", [normalise(pr.substitute(sub, at | _renaming(layout))) for sub in layout.weights.subscripts])
     g, rest = _names(layout, "g"), _names(layout, "cm")
-    return [*(f"F[{', '.join((str(u), 's', *inner))}] = {row}{_where({'s': str(matrices.taps)} | extents)}"
-              for u, row in enumerate(_rows(matrices.weights, weight))),
-            *(f"U[{', '.join((*g, 'u', str(v), *rest))}] = {row}{_where({'u': str(matrices.points)} | extents)}"
-              for v, row in enumerate(_rows(matrices.weights, half)))]
+    half = (f"F[{', '.join(('u', str(s), *inner))}]" for s in range(taps))
+    return [f"F[{', '.join(('u', 's', *inner))}] = {' + '.join(map(weight, range(taps)))}"
+            f"{_where({'u': n, 's': str(taps)} | extents)}",
+            f"U[{', '.join((*g, 'u', 'v', *rest))}] = {' + '.join(half)}{_where({'u': n, 'v': n} | extents)}"]
 
 
 def _products(layout: Layout) -> str:
@@ -234,22 +244,17 @@ def _products(layout: Layout) -> str:
     return f"Q[{', '.join(result)}] += V[{', '.join(data)}] * U[{', '.join(weights)}]"
 
 
-def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
-    """N, Y and Z: the two transforms of the products, and the result."""
+def _outputs(layout: Layout) -> list[str]:
+    """N and Y: those of the products; Z: the result."""
     b, g, m = _block_names(layout), _names(layout, "g"), _names(layout, "m")
     row, tile = _product_row(layout)
     inner = _block_extents(layout) | dict(zip((*g, *m), _extents(layout, "gm"), strict=True))
-
-    def product(u: int) -> str:
-        return f"Q[{', '.join((*row, *g, str(u), 'v', tile, *m))}]"
-
-    def half(v: int) -> str:
-        return f"N[{', '.join((*b, *g, 't', 'i', str(v), *m))}]"
-
-    return [*(f"N[{', '.join((*b, *g, 't', str(i), 'v', *m))}] = {sums}{_where({'v': str(matrices.points)} | inner)}"
-              for i, sums in enumerate(_rows(matrices.output, product))),
-            *(f"Y[{', '.join((*_tile(layout, 'i', str(j)), *g, *m))}] = {sums}{_where({'i': str(matrices.results)} | inner)}"
-              for j, sums in enumerate(_rows(matrices.output, half))),
+    n, results = str(layout.points), str(layout.results)
+    product = (f"Q[{', '.join((*row, *g, str(u), 'v', tile, *m))}]" for u in range(layout.points))
+    half = (f"N[{', '.join((*b, *g, 't', 'i', str(v), *m))}]" for v in range(layout.points))
+    return [f"N[{', '.join((*b, *g, 't', 'i', 'v', *m))}] = {' + '.join(product)}{_where({'i': results, 'v': n} | inner)}",
+            f"Y[{', '.join((*_tile(layout, 'i', 'j'), *g, *m))}] = {' + '.join(half)}"
+            f"{_where({'i': results, 'j': results} | inner)}",
             _cut(layout)]
 
 
@@ -260,19 +265,9 @@ def _cut(layout: Layout) -> str:
     return f"Z[{', '.join(cell)}] = Y[{', '.join(cell)}]{_where(dict(zip(cell, extents, strict=True)))}"
 
 
-def _rows(matrix: Matrix, term: Callable[[int], str]) -> list[str]:
-    """For each row the sum of its non-zero coefficients times the terms."""
-    return [_sum([(c, term(k)) for k, c in enumerate(row) if c]) for row in matrix]
-
-
-def _sum(terms: list[tuple[Fraction, str]]) -> str:
-    """Terms without a factor come first, so that each of the others is one multiply-add."""
-    text = ""
-    for coefficient, term in sorted(terms, key=lambda t: (abs(t[0]) != 1, t[0] == -1)):
-        sign = "-" if coefficient < 0 else "+" if text else ""
-        factor = "" if abs(coefficient) == 1 else f"{float(abs(coefficient))!r}*"
-        text += f" {sign} {factor}{term}" if text else f"{sign}{factor}{term}"
-    return text
+def _terms(e: pr.Expr) -> tuple[pr.Expr, ...]:
+    """Of a sum."""
+    return (*_terms(e.a), e.b) if isinstance(e, pr.Binary) else (e,)
 
 
 # ---- names, subscripts and ranges
