@@ -1,14 +1,14 @@
 """Sums of products of narrow numbers become dot products of words, where the machine has them.
 
     C[i,j] += i32(A[i,k])*i32(B[k,j])                   with u8 A[64,64], i8 B[64,64] on vnni
-    ->  A_words[x0,x1] = word(A[i64(x0), i64(4)*i64(x1)], ..., A[i64(x0), i64(4)*i64(x1) + i64(3)])
-        B_words[x0,x1] = word(B[i64(4)*i64(x0), i64(x1)], ..., B[i64(4)*i64(x0) + i64(3), i64(x1)])
-        C[i,j] += dot_u8i8(A_words[i64(i), i64(k)], B_words[i64(k), i64(j)]) where k in 0:16
+    ->  A_words[x0,x1] = word(A[x0, 4*x1], ..., A[x0, 4*x1 + 3])
+        B_words[x0,x1] = word(B[4*x0, x1], ..., B[4*x0 + 3, x1])
+        C[i,j] += dot_u8i8(A_words[i, k], B_words[k, j]) where k in 0:16
 
     C[i,j] += i32(A[i,k])*i32(B[k,j])                   with i8 A[1024,1024], i8 B[1024,1024] on gpu
-    ->  A_words[x0,x1] = word(A[i64(x0), i64(4)*i64(x1)], ...)
-        B_words[x1,x0] = word(B[i64(4)*i64(x0), i64(x1)], ...)
-        C[i,j] += dot_i8i8(A_words[i64(i), i64(k)], B_words[i64(j), i64(k)]) where k in 0:256
+    ->  A_words[x0,x1] = word(A[x0, 4*x1], ...)
+        B_words[x1,x0] = word(B[4*x0, x1], ...)
+        C[i,j] += dot_i8i8(A_words[i, k], B_words[j, k]) where k in 0:256
 
 A word holds what one lane of the instruction multiplies and adds (program.calls), so that the words are a contraction of 32-bit
 numbers like any other: packing, register tiles and blocks follow as for f32, on GPUs tiles in local memory, and a matrix unit

@@ -1,7 +1,7 @@
 """Words are made where they are copied, of the bytes in memory, so that no kernel makes a tensor of them before.
 
     C[i] += i32(A[i,k])*i32(B[k])                       with i8 A[4096,4096], i8 B[4096] on gpu
-    ->  C[i] += dot_i8i8(word(A[i64(i), i64(4)*i64(k)], ...), word(B[i64(4)*i64(k)], ...)) where k in 0:1024
+    ->  C[i] += dot_i8i8(word(A[i, 4*k], ...), word(B[4*k], ...)) where k in 0:1024
 
 Words whose bytes lie side by side in memory, at a multiple of four, are one access, wherever they are read. Others are put
 together by the items that copy them to local memory or registers, which turns what does not lie along the sum; not for a matrix

@@ -1,6 +1,6 @@
 """Word tensors: the numbers of a tensor, or the parts of them, side by side in words along one of its dimensions.
 
-    A_words[x0,x1] = word(A[i64(x0), i64(4)*i64(x1)], ..., A[i64(x0), i64(4)*i64(x1) + i64(3)])
+    A_words[x0,x1] = word(A[x0, 4*x1], ..., A[x0, 4*x1 + 3])
 
 What dot products of words (program.calls) read, and how a sum of products becomes a sum of them.
 """

@@ -39,7 +39,7 @@ def test_the_name_says_the_matrix() -> None:
     call = matrix_rows.call(MATRIX, pr.Index("u"), [pr.Read("X", (pr.Const(k, I64),), F32) for k in range(4)])
     assert matrix_rows.is_rows_call(call.fn)
     assert matrix_rows.matrix(call.fn) == MATRIX
-    assert "rows{1 0 -1.5 0; 0 1 2 0; -0.25 0.625 0 -1; 0 0 0 0}(u, X[i, 0], X[i, 1]" in str(program())
+    assert "rows[1 0 -1.5 0 | 0 1 2 0 | -0.25 0.625 0 -1 | 0 0 0 0](u, X[i, 0], X[i, 1]" in str(program())
     assert matrix_rows.fits(call.fn, [I64, F32, F32, F32, F32], F32)
     assert not matrix_rows.fits(call.fn, [I64, F32, F32, F32], F32)
     assert not matrix_rows.fits(call.fn, [I64, F32, F32, F32, F64], F32)

@@ -1,10 +1,10 @@
 """Rows of a constant matrix times a vector of terms, of which an index says the row: one statement for a linear transform.
 
-    rows{1 0 -1.5; 0 1 2}(u, a, b, c)       a - 1.5*c where u is 0, b + 2.0*c where it is 1
+    rows[1 0 -1.5 | 0 1 2](u, a, b, c)       a - 1.5*c where u is 0, b + 2.0*c where it is 1
 
 A term whose coefficient is 0 takes no part: an infinity in it changes nothing. Terms without a factor come first, so that each
 of the others is one multiply-add. No text can call it: `rewrite.cpu.winograd` writes it, with an index that the schedule writes
-out (`schedule.facts.matrix_rows`), and `codegen.passes.vectorize` leaves none: targets see the sums.
+out (`schedule.cpu.strategy`), and `codegen.passes.vectorize` leaves none: targets see the sums.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from polytc.program import program as pr
 from polytc.program.scalars import I64, DType
 
 E = TypeVar("E")
-_START = "rows{"
+_START = "rows["
 
 
 def call(matrix: Sequence[Sequence[float | Fraction]], row: pr.Expr, terms: Sequence[pr.Expr]) -> pr.Call:
     """That row of the matrix times the terms."""
-    text = "; ".join(" ".join(repr(float(c)).removesuffix(".0") for c in coefficients) for coefficients in matrix)
-    return pr.Call(f"{_START}{text}}}", (row, *terms), terms[0].dtype)
+    text = " | ".join(" ".join(repr(float(c)).removesuffix(".0") for c in coefficients) for coefficients in matrix)
+    return pr.Call(f"{_START}{text}]", (row, *terms), terms[0].dtype)
 
 
 def is_rows_call(fn: str) -> bool:
@@ -37,7 +37,7 @@ def is_rows_call(fn: str) -> bool:
 @lru_cache(maxsize=64)
 def matrix(fn: str) -> tuple[tuple[float, ...], ...]:
     """The coefficients of a call, row by row."""
-    return tuple(tuple(map(float, row.split())) for row in fn[len(_START):-1].split("; "))
+    return tuple(tuple(map(float, row.split())) for row in fn[len(_START):-1].split(" | "))
 
 
 def fits(fn: str, args: Sequence[DType], result: DType) -> bool:

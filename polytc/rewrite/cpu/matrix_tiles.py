@@ -3,8 +3,8 @@
     C[i,j] += f32(A[i,k])*f32(B[k,j])                   with bf16 A[64,64], bf16 B[64,64] on amx
     ->  A_words[x0 // 32, x1 // 16, x0 % 32, x1 % 16] = word(...)
         B_words[x1 // 32, x0 // 16, x0 % 16, x1 % 32] = word(...)
-        C[i,j] += dot_bf16(A_words[i64(i) // i64(32), i64(k_tile), i64(i) % i64(32), i64(k)],
-            B_words[i64(j) // i64(32), i64(k_tile), i64(k), i64(j) % i64(32)]) where k_tile in 0:2, k in 0:16
+        C[i,j] += dot_bf16(A_words[i // 32, k_tile, i % 32, k],
+            B_words[j // 32, k_tile, k, j % 32]) where k_tile in 0:2, k in 0:16
 
 Rows of a tile at the distance of rows of a matrix would fall into few sets of the first cache, and into a page each. The words
 are temporaries (rewrite.word_tensors), so that another layout costs nothing: what makes them writes them there.

@@ -1,10 +1,10 @@
 """Sums of products of f32 become dot products of bf16, of which a matrix unit does many at once: each f32 is the sum of three.
 
     C[i,j] += A[i,k]*B[k,j]                             with A[256,256], constant B[256,256] on amx
-    ->  A_part0[x0,x1] = part0(A[i64(x0), i64(2)*i64(x1)], A[i64(x0), i64(2)*i64(x1) + i64(1)])
+    ->  A_part0[x0,x1] = part0(A[x0, 2*x1], A[x0, 2*x1 + 1])
         ...
-        C[i,j] += dot_f32(A_part0[i64(i), i64(k)], A_part1[i64(i), i64(k)], A_part2[i64(i), i64(k)],
-            B_part0[i64(k), i64(j)], B_part1[i64(k), i64(j)], B_part2[i64(k), i64(j)]) where k in 0:128
+        C[i,j] += dot_f32(A_part0[i, k], A_part1[i, k], A_part2[i, k],
+            B_part0[k, j], B_part1[k, j], B_part2[k, j]) where k in 0:128
 
 The parts are exact (program.calls). Of the nine products of two numbers the six largest are added; the others together are
 below 2**-24 of the product, half a unit in its last place. What is rounded besides is the sum, as that of f32. An i8, u8 or

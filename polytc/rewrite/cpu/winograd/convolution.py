@@ -3,9 +3,9 @@
     O[m,h,w] += (X[c,h+r-1,w+s-1] else 0)*W[m,c,r,s] where h in 0:28, w in 0:28
         with X[64,28,28], W[64,64,3,3] on avx512
     ->  ...
-        O_V[t,u,5,c0] = O_R[u,5,t,c0] + 1.265625*O_R[u,1,t,c0] - 2.8125*O_R[u,3,t,c0] where t in 0:49, u in 0:6
+        O_V[t,u,v,c0] = rows[1.265625 0 -2.8125 0 1 0 | ...](v, O_R[u,0,t,c0], ..., O_R[u,5,t,c0])
+            where t in 0:49, u in 0:6, v in 0:6
         ...
-        O_U[u,5,c0,m0] = O_F[u,2,c0,m0]
         O_Q[u,v,t,m0] += O_V[t,u,v,c0]*O_U[u,v,c0,m0] where u in 0:6, v in 0:6
         ...
         O_Z[y,x,m0] = O_Y[y,x,m0]
