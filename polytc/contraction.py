@@ -17,7 +17,7 @@ from polytc.errors import ArgumentError
 from polytc.op import Op
 from polytc.options import check_threads
 from polytc.program.scalars import DType, from_numpy
-from polytc.runtime.arrays import argument_error, as_array, as_input, as_output, dtype_of
+from polytc.runtime.arrays import argument_error, as_array, as_input, as_output, dtype_of, is_masked
 
 errors.register(E411="einsum subscripts are not valid")
 
@@ -160,7 +160,7 @@ def _operands(values: Sequence[Any], dtype: Any, casting: Any) -> tuple[list[np.
     arrays: list[np.ndarray] = []
     for k, value in enumerate(values):
         name = f"operand {k}"
-        array = value if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) else \
+        array = value if isinstance(value, np.ndarray) and not is_masked(value) else \
             np.asarray(value) if isinstance(value, (list, tuple)) else as_input(name, value)
         if wanted is not None and not np.can_cast(array.dtype, wanted, casting):
             raise _wrong_type(f"{name} has elements of type {array.dtype}, which casting={casting!r} does not make {wanted}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -174,8 +175,14 @@ def check_overlap(names: Sequence[str], inputs: Sequence[np.ndarray], out_names:
         others.append((f"out for {name}", array))
 
 
+def is_masked(value: object) -> bool:
+    """Is it an array with a mask? Without numpy.ma, which takes a while to import, there is none."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)
+
+
 def _view(name: str, value: Any) -> np.ndarray:
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked(value):
         raise argument_error("E402", f"{name} is a masked array, and its mask would be ignored", f"pass {name}.filled(value)")
     if isinstance(value, np.ndarray):
         return np.asarray(value)

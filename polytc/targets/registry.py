@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polytc import errors, extensions
 from polytc.codegen.target import DescribedTarget, MultiDeviceTarget, Target
-from polytc.machine import Machine
+
+if TYPE_CHECKING:  # what runs code from the cache needs no record
+    from polytc.machine import Machine
 
 errors.register(E502="unknown target")
 
