@@ -23,6 +23,9 @@ from polytc.targets.llvm import (
 )
 from polytc.targets.llvm.function_state import Body
 
+SPARED = 3
+"""Instructions that a row of an array takes which is memory: its address, a store, a load."""
+
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
@@ -318,6 +321,9 @@ def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
+    if e.buffer.name in body.rows:
+        assert form is not None, "a row of an array that is no memory"
+        return body.rows[e.buffer.name].get(form.constant) or ir.Value(ir.register_type(e.dtype, e.lanes), "undef")
     moves = any(has_load(i) for i in e.indices)  # with what is stored elsewhere
     if form is None or moves:
         return _load_at(body, e, form)
@@ -373,7 +379,13 @@ def store(body: Body, s: loops.Store) -> None:
     """buffer[indices] = value."""
     form = _form(body, s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
-    value, active = _wide(body, s.value, lanes), _active(body, s.indices)
+    value = _wide(body, s.value, lanes)
+    if s.buffer.name in body.rows:
+        assert form is not None, "a row of an array that is no memory"
+        body.rows[s.buffer.name][form.constant] = value
+        body.fn.spared += SPARED
+        return
+    active = _active(body, s.indices)
     body.loaded.pop(s.buffer.name, None)
     if form is None:
         memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes, active), value, active)

@@ -16,7 +16,8 @@ class Body:
     lie between. pointers: the buffers. scopes: addresses already computed, innermost block last. mask: lanes in which loads
     are allowed, None for all; there: conditions on scalars without which loads are allowed in no lane.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
-    pairs: buffers whose rows of two elements may be read whole.
+    pairs: buffers whose rows of two elements may be read whole. rows: what private arrays that are no memory hold, by their
+    names and the places of elements (straight_arrays).
     """
 
     fn: ir.Function
@@ -32,6 +33,7 @@ class Body:
     loaded: dict[str, dict[tuple[addresses.Address, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
     pairs: frozenset[str] = frozenset()
+    rows: dict[str, dict[int, ir.Value]] = field(default_factory=dict)
 
     def shared(self, key: object, make: Callable[[], ir.Value]) -> ir.Value:
         """What an enclosing scope has computed already, or a new value that this scope keeps."""

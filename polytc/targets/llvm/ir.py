@@ -153,6 +153,8 @@ class Function:
         self.extra = ""
         self.vectors = 0
         """Instructions so far that read or make a vector."""
+        self.spared = 0
+        """Instructions so far for which values stand that are not stored (see straight_arrays)."""
         self._count = 0
         self._splats: tuple[str, dict[tuple[str, int], Value]] = ("", {})
         text.functions.append(self)

@@ -31,13 +31,15 @@ RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
 
 @dataclass
 class Emission:
-    """What the functions of one module share. arena_bytes: scratch that one thread needs, known when all is emitted."""
+    """What the functions of one kernel share. straight: arrays that are no memory (straight_arrays). arena_bytes: scratch that
+    one thread needs, known when all is emitted."""
 
     text: ir.Text
     machine: Machine
     kernel: loops.Kernel
     flags: str
     pairs: frozenset[str] = frozenset()
+    straight: frozenset[str] = frozenset()
     arena_bytes: int = 0
     bodies: int = 0
 
@@ -195,7 +197,7 @@ class Writer:
         fn.do(f"br label %{head}")
         fn.start(head)
         fn.do("")  # the phi, whose second source is known after the body
-        phi, vectors = len(fn.lines) - 1, fn.vectors
+        phi, vectors, spared = len(fn.lines) - 1, fn.vectors, fn.spared
         more = fn.compare("icmp slt", ir.Value("i64", at), upper)
         fn.do(f"br {more}, label %{begin}, label %{end}")
         fn.start(begin)
@@ -207,7 +209,7 @@ class Writer:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
         after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
         fn.lines[phi] = f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]"
-        large = len(fn.lines) - phi > UNROLL_LINES and fn.vectors > vectors
+        large = len(fn.lines) - phi + fn.spared - spared > UNROLL_LINES and fn.vectors > vectors
         fn.do(f"br label %{head}" + (f", {fn.text.loop_metadata('llvm.loop.unroll.disable')}" if large else ""))
         fn.start(end)
         amx.configure_before(fn, start)
@@ -228,6 +230,11 @@ class Writer:
 
     def _alloc(self, s: loops.Alloc) -> None:
         b, fn = s.buffer, self.body.fn
+        if b.name in self.emission.straight:
+            self.body.rows[b.name] = {}
+            self.statement(s.body)
+            del self.body.rows[b.name]
+            return
         size = -(-b.size * b.dtype.bytes // ALIGN) * ALIGN
         outer, used = self.body.pointers.get(b.name), self.used
         if size <= STACK_BYTES:

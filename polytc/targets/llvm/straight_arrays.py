@@ -1,0 +1,93 @@
+"""Private arrays that straight code fills and reads, a row at a time, are no memory: each row is the value that was stored.
+
+    alloc private f32 T[2,8];  T[0, ramp(0, 1, 8)] = a;  T[1, ramp(0, 1, 8)] = b;  Y[ramp(0, 1, 8)] = T[1, ramp(0, 1, 8)]
+      is Y[ramp(0, 1, 8)] = b, as LLVM would find (SROA) in text three times as long.
+
+Straight is what runs once each time the array is made: copies of loops (passes.unrolling), but no other loops and no branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from polytc.codegen import linear_forms, loops, traverse
+
+Copies = Mapping[str, loops.For]
+"""The loops of copies around a statement, by variable."""
+
+
+def found(kernel: loops.Kernel) -> frozenset[str]:
+    """The names of these arrays."""
+    search = _Search()
+    search.visit(kernel.body, kernel, {})
+    return frozenset(search.home.keys() - search.others)
+
+
+class _Search:
+    """home: where each array was made, a kernel, a loop or a branch. lanes: of a row; 1 of arrays of scalars. others: arrays
+    that are memory."""
+
+    def __init__(self) -> None:
+        self.home: dict[str, object] = {}
+        self.lanes: dict[str, int] = {}
+        self.others: set[str] = set()
+
+    def visit(self, s: loops.Stmt, place: object, copies: Copies) -> None:
+        for top in traverse.expressions(s):
+            for e, _ in traverse.loads(top):
+                self._access(e.buffer, e.indices, e.lanes, place, copies)
+        match s:
+            case loops.Store():
+                self._access(s.buffer, s.indices, max((i.lanes for i in s.indices), default=1), place, copies)
+            case loops.For(kind="unroll"):
+                self.visit(s.body, place, {**copies, s.var: s})
+            case loops.For():
+                self.visit(s.body, s, copies)
+            case loops.If():
+                for branch in traverse.children(s):
+                    self.visit(branch, branch, copies)
+            case loops.Block():
+                for x in s.stmts:
+                    self.visit(x, place, copies)
+            case loops.Alloc():
+                if s.buffer.space == "private" and not copies:
+                    self.home[s.buffer.name] = place
+                self.visit(s.body, place, copies)
+            case _:
+                pass
+
+    def _access(self, buffer: loops.Buffer, indices: Sequence[loops.Expr], lanes: int, place: object, copies: Copies) -> None:
+        name = buffer.name
+        if name not in self.home or name in self.others:
+            return
+        if self.home[name] is not place or self.lanes.setdefault(name, lanes) != lanes or not _is_row(
+                buffer, indices, lanes, copies):
+            self.others.add(name)
+
+
+def _is_row(buffer: loops.Buffer, indices: Sequence[loops.Expr], lanes: int, copies: Copies) -> bool:
+    """Is an access so many neighbouring elements, which begin at a multiple of as many in each copy?"""
+    if not indices:
+        return lanes == 1
+    *others, last = indices
+    if isinstance(last, loops.Ramp):
+        if (last.stride, last.lanes, last.active) != (1, lanes, None) or buffer.shape[-1] % lanes:
+            return False
+        last = last.base
+    elif lanes > 1:
+        return False
+    return _known(last, lanes, copies) and all(_known(i, 1, copies) for i in others)
+
+
+def _known(index: loops.Expr, unit: int, copies: Copies) -> bool:
+    """Is a scalar a known multiple of a number in each copy?"""
+    if index.lanes > 1:
+        return False
+    for atom, c in linear_forms.linear(index).items():
+        loop = copies.get(atom.name) if isinstance(atom, loops.Var) else None
+        if loop is None and atom != linear_forms.ONE:
+            return False
+        parts = (c,) if loop is None or not isinstance(loop.lower, loops.Const) else (c * int(loop.lower.value), c * loop.step)
+        if any(n % unit for n in parts):
+            return False
+    return True
