@@ -8,7 +8,7 @@
         Y[0, ramp(0, 1, 4)] = X_rows3[0, ramp(0, 1, 4)];  Y[1, ramp(0, 1, 4)] = X_rows3[1, ramp(0, 1, 4)]
         Y[2, ramp(0, 1, 4)] = X_rows3[2, ramp(0, 1, 4)];  Y[3, ramp(0, 1, 4)] = X_rows3[3, ramp(0, 1, 4)]
 
-with as many vector loads in place of 16 of single elements. Copies stay loops (passes.unrolling), and so do the rows of a block:
+with as many vector loads in place of 16 of single elements. Copies stay loops (passes.unrolling), and rows of blocks are such:
 
     unroll for r in 0:8 { Y[r, ramp(0, 1, 8)] = X[ramp(0, 1, 8), r] }                           with X[8,8], Y[8,8]
     ->  alloc private f32 X_rows4[8,8];  ...;  alloc private f32 X_rows[8,8]
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, pairwise
 from typing import TypeAlias
 
@@ -68,7 +69,7 @@ class _Column:
     def key(self) -> tuple[object, ...]:
         return self.load.buffer, self.load.indices[:-1], self.rest, self.outer
 
-    @property
+    @cached_property
     def numbers(self) -> frozenset[int]:
         """Where all copies begin, from `rest`."""
         return frozenset(self.number + sum(v * c for v, (_, c) in zip(point, self.along, strict=True))
@@ -133,8 +134,9 @@ def transpose_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     stmts = list(traverse.walk_stmt(kernel.body))
     variables = {s.var for s in stmts if isinstance(s, loops.For)}
     stored = frozenset(x for s in stmts if isinstance(s, loops.Store) for x in _across(s))
-    names = (claim(name, variables) for name in ("row", "pair", "block"))
-    return replace(kernel, body=_inside(kernel.body, _Facts(machine, traverse.buffer_names(kernel), *names, stored)))
+    row, pair, block = (claim(name, variables) for name in ("row", "pair", "block"))
+    facts = _Facts(machine, traverse.buffer_names(kernel), row, pair, block, stored)
+    return replace(kernel, body=_inside(kernel.body, facts))
 
 
 def _across(s: loops.Store) -> Iterator[tuple[str, int]]:
@@ -243,8 +245,8 @@ def _column(e: loops.Load, across: int, copies: Copies) -> _Column:
     factors = {a.name: c for a, c in terms.items() if isinstance(a, loops.Var)}
     along = tuple((s, factors[s.var]) for s in copies if s.var in factors and s.var not in elsewhere)
     moving = {s.var for s, _ in along}
-    rest = {a: c for a, c in terms.items()
-            if not isinstance(a, loops.Const) and not (isinstance(a, loops.Var) and a.name in moving)}
+    rest: linear_forms.Terms = {a: c for a, c in terms.items() if a != linear_forms.ONE
+                                and not (isinstance(a, loops.Var) and a.name in moving)}
     return _Column(e, across, linear_forms.build(rest), terms.get(linear_forms.ONE, 0), along,
                    tuple(s for s in copies if s.var in elsewhere), copies)
 
@@ -355,8 +357,8 @@ class _Rounds:
 
         def half(first: loops.Expr, at: int, order: tuple[int, ...]) -> loops.Stmt:
             def one(k: loops.Expr) -> loops.Stmt:
-                pair = (self._load(old, _plus(first, k, n)) for n in (0, distance))
-                return self._store(new, _plus(begin, first, k, at), loops.Shuffle(*pair, order, old.dtype, lanes))
+                a, b = (self._load(old, _plus(first, k, n)) for n in (0, distance))
+                return self._store(new, _plus(begin, first, k, at), loops.Shuffle(a, b, order, old.dtype, lanes))
             return _each(self.facts.row, min(distance, rows - at), 1, one)
         return _each(self.facts.pair, lanes, 2 * distance,
                      lambda first: loops.block(half(first, 0, lower), half(first, distance, upper)))

@@ -29,6 +29,8 @@ SPARED = 3
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
+    if isinstance(e, loops.Load):
+        return _load(body, e)
     if isinstance(e, loops.Call) and e.fn == words.WORD:
         return _word(body, e)
     if isinstance(e, loops.Unary | loops.Binary | loops.Call | loops.Reduce) and traverse.operands(e)[0].dtype == BF16:
@@ -57,8 +59,6 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype, body.machine)
         case loops.Select():
             return _select(body, e)
-        case loops.Load():
-            return _load(body, e)
         case loops.Ramp():
             base = body.fn.splat(emit(body, e.base), e.lanes)
             steps = ir.constants([i * e.stride for i in range(e.lanes)], ir.register_type(e.dtype))

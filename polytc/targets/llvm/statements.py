@@ -231,9 +231,10 @@ class Writer:
     def _alloc(self, s: loops.Alloc) -> None:
         b, fn = s.buffer, self.body.fn
         if b.name in self.emission.straight:
-            self.body.rows[b.name] = {}
+            rows = self.body.rows
+            self.body.rows = {**rows, b.name: {}}
             self.statement(s.body)
-            del self.body.rows[b.name]
+            self.body.rows = rows
             return
         size = -(-b.size * b.dtype.bytes // ALIGN) * ALIGN
         outer, used = self.body.pointers.get(b.name), self.used

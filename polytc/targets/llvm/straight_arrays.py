@@ -9,6 +9,7 @@ Straight is what runs once each time the array is made: copies of loops (passes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from polytc.codegen import linear_forms, loops, traverse
 
@@ -20,16 +21,23 @@ def found(kernel: loops.Kernel) -> frozenset[str]:
     """The names of these arrays."""
     search = _Search()
     search.visit(kernel.body, kernel, {})
-    return frozenset(search.home.keys() - search.others)
+    return frozenset(search.straight - search.others)
+
+
+@dataclass
+class _Array:
+    """place: where it was made: a kernel, a loop or a branch. lanes: of a row; 1 of scalars, 0 before the first use."""
+
+    place: object
+    lanes: int = 0
 
 
 class _Search:
-    """home: where each array was made, a kernel, a loop or a branch. lanes: of a row; 1 of arrays of scalars. others: arrays
-    that are memory."""
+    """known: the arrays around a statement, by name. straight, others: names of arrays that are so, or memory."""
 
     def __init__(self) -> None:
-        self.home: dict[str, object] = {}
-        self.lanes: dict[str, int] = {}
+        self.known: dict[str, _Array] = {}
+        self.straight: set[str] = set()
         self.others: set[str] = set()
 
     def visit(self, s: loops.Stmt, place: object, copies: Copies) -> None:
@@ -50,19 +58,21 @@ class _Search:
                 for x in s.stmts:
                     self.visit(x, place, copies)
             case loops.Alloc():
-                if s.buffer.space == "private" and not copies:
-                    self.home[s.buffer.name] = place
+                around = self.known
+                self.known = {**around, s.buffer.name: _Array(place)}
+                (self.straight if s.buffer.space == "private" and not copies else self.others).add(s.buffer.name)
                 self.visit(s.body, place, copies)
+                self.known = around
             case _:
                 pass
 
     def _access(self, buffer: loops.Buffer, indices: Sequence[loops.Expr], lanes: int, place: object, copies: Copies) -> None:
-        name = buffer.name
-        if name not in self.home or name in self.others:
+        array = self.known.get(buffer.name)
+        if array is None or buffer.name in self.others:
             return
-        if self.home[name] is not place or self.lanes.setdefault(name, lanes) != lanes or not _is_row(
-                buffer, indices, lanes, copies):
-            self.others.add(name)
+        array.lanes = array.lanes or lanes
+        if array.place is not place or array.lanes != lanes or not _is_row(buffer, indices, lanes, copies):
+            self.others.add(buffer.name)
 
 
 def _is_row(buffer: loops.Buffer, indices: Sequence[loops.Expr], lanes: int, copies: Copies) -> bool:
