@@ -23,10 +23,6 @@ from polytc.targets.llvm import (
 )
 from polytc.targets.llvm.function_state import Body
 
-SPARED = 3
-"""Instructions that a row of an array takes which is memory: its address, a store, a load."""
-
-
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
     if isinstance(e, loops.Load):
@@ -323,7 +319,7 @@ def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
     if e.buffer.name in body.rows:
         assert form is not None, "a row of an array that is no memory"
-        return body.rows[e.buffer.name].get(form.constant) or ir.Value(ir.register_type(e.dtype, e.lanes), "undef")
+        return body.rows[e.buffer.name].load(body.fn, form.constant, ir.register_type(e.dtype, e.lanes))
     moves = any(has_load(i) for i in e.indices)  # with what is stored elsewhere
     if form is None or moves:
         return _load_at(body, e, form)
@@ -382,8 +378,7 @@ def store(body: Body, s: loops.Store) -> None:
     value = _wide(body, s.value, lanes)
     if s.buffer.name in body.rows:
         assert form is not None, "a row of an array that is no memory"
-        body.rows[s.buffer.name][form.constant] = value
-        body.fn.spared += SPARED
+        body.rows[s.buffer.name].store(body.fn, form.constant, value)
         return
     active = _active(body, s.indices)
     body.loaded.pop(s.buffer.name, None)

@@ -16,7 +16,7 @@ from polytc.codegen import intervals, loops, prefetch, traverse
 from polytc.codegen.passes import unrolling
 from polytc.codegen.passes.analyses import alias_analysis, work_estimate
 from polytc.machine import Machine
-from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, thread_teams
+from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, straight_arrays, thread_teams
 from polytc.targets.llvm.function_state import Body
 
 STACK_BYTES = 16 << 10
@@ -232,7 +232,7 @@ class Writer:
         b, fn = s.buffer, self.body.fn
         if b.name in self.emission.straight:
             rows = self.body.rows
-            self.body.rows = {**rows, b.name: {}}
+            self.body.rows = {**rows, b.name: straight_arrays.Rows()}
             self.statement(s.body)
             self.body.rows = rows
             return

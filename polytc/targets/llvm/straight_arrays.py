@@ -10,11 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from polytc.codegen import linear_forms, loops, traverse
+from polytc.targets.llvm import ir
 
-Copies = Mapping[str, loops.For]
+Copies: TypeAlias = Mapping[str, loops.For]
 """The loops of copies around a statement, by variable."""
+
+
+class Rows:
+    """What such an array holds, by the place of the first element. The function counts the instructions of one in memory that
+    it spares (an address, a store and a load of each row), so that loops are as long as they were for who looks at that."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, ir.Value] = {}
+        self._loaded: set[int] = set()
+        self._block = ""
+
+    def store(self, fn: ir.Function, at: int, value: ir.Value) -> None:
+        fn.spared += 1 + (at > 0 and at not in self._values)
+        self._values[at] = value
+        self._loaded.clear()
+
+    def load(self, fn: ir.Function, at: int, type_: str) -> ir.Value:
+        """What was stored last; anything where nothing was."""
+        if self._block != fn.block:
+            self._block = fn.block
+            self._loaded.clear()
+        fn.spared += at not in self._loaded
+        self._loaded.add(at)
+        return self._values.get(at) or ir.Value(type_, "undef")
 
 
 def found(kernel: loops.Kernel) -> frozenset[str]:
