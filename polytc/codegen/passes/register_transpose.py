@@ -130,7 +130,7 @@ class _Facts:
 
 
 def transpose_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
-    """The kernel with neighbouring columns read as rows; other columns are written out."""
+    """The kernel with neighbouring columns read as rows."""
     stmts = list(traverse.walk_stmt(kernel.body))
     variables = {s.var for s in stmts if isinstance(s, loops.For)}
     stored = frozenset(x for s in stmts if isinstance(s, loops.Store) for x in _across(s))
@@ -184,11 +184,9 @@ def _run(stmts: Sequence[loops.Stmt], facts: _Facts) -> list[loops.Stmt]:
         before += _parts(made.statement())
         arrays += made.arrays
         place |= {(c.load, c.copies): made.row(c) for c in g.columns if not c.numbers.isdisjoint(made.numbers)}
-    after = (_placed(s, (), place) for s in stmts) if place else stmts
-    whole = [s if _along_memory(s) else unrolling.written_out(s) for s in after]
     if not place:
-        return whole
-    result = loops.block(*before, *whole)
+        return list(stmts)
+    result = loops.block(*before, *(_placed(s, (), place) for s in stmts))
     for array in arrays:
         result = loops.Alloc(array, result)
     return [result]
@@ -215,12 +213,6 @@ def _placed(s: loops.Stmt, copies: Copies, place: dict[tuple[loops.Load, Copies]
             return loops.Block(tuple(_placed(x, copies, place) for x in s.stmts))
         case _:
             return s
-
-
-def _along_memory(s: loops.Stmt) -> bool:
-    """Do all vectors that a statement loads run along memory? Passes behind this one look at columns one by one."""
-    return not any(i.lanes > 1 for x in traverse.walk_stmt(s) for top in traverse.expressions(x)
-                   for e, _ in traverse.loads(top) for i in e.indices[:-1])
 
 
 # ---- columns
