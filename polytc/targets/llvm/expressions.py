@@ -23,6 +23,7 @@ from polytc.targets.llvm import (
 )
 from polytc.targets.llvm.function_state import Body
 
+
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
     if isinstance(e, loops.Load):
