@@ -3,8 +3,7 @@
 A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`, if it is more
 than parallel loops. These become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body,
 context, n, threads, arena, arena_bytes)` of native/threads.py divides the numbers among threads. With threads == 1 the body
-is called directly.
-Where sequential loops lie around parallel ones, the threads run them together, see thread_teams.py.
+is called directly. Where sequential loops lie around parallel ones, the threads run them together, see thread_teams.py.
 """
 
 from __future__ import annotations
@@ -21,18 +20,15 @@ from polytc.targets.llvm.function_state import Body
 
 STACK_BYTES = 16 << 10
 """Local buffers larger than this live in the arena instead of the stack."""
-
 UNROLL_LINES = 40
 """A loop over vectors with more instructions than this is not unrolled further: it costs time to compile and gains nothing."""
-
 ALIGN = 64
 RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
 
 
 @dataclass
 class Emission:
-    """What the functions of one kernel share. straight: arrays that are no memory (straight_arrays). arena_bytes: scratch that
-    one thread needs, known when all is emitted."""
+    """What the functions of a kernel share. straight: arrays that are no memory. arena_bytes: of a thread, when all is emitted."""
 
     text: ir.Text
     machine: Machine
@@ -231,10 +227,8 @@ class Writer:
     def _alloc(self, s: loops.Alloc) -> None:
         b, fn = s.buffer, self.body.fn
         if b.name in self.emission.straight:
-            rows = self.body.rows
-            self.body.rows = {**rows, b.name: straight_arrays.Rows()}
+            self.body.rows[b.name] = straight_arrays.Rows()
             self.statement(s.body)
-            self.body.rows = rows
             return
         size = -(-b.size * b.dtype.bytes // ALIGN) * ALIGN
         outer, used = self.body.pointers.get(b.name), self.used
