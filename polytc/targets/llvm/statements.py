@@ -28,7 +28,7 @@ RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
 
 @dataclass
 class Emission:
-    """What the functions of a kernel share. straight: arrays that are no memory. arena_bytes: of a thread, when all is emitted."""
+    """What the functions of a kernel share. straight: arrays that are no memory; arena_bytes: of a thread, when all is done."""
 
     text: ir.Text
     machine: Machine
