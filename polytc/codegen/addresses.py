@@ -36,17 +36,20 @@ class Address(Affine[loops.Expr]):
 
     def at(self, values: Mapping[str, int]) -> Address:
         """The form where some variables have known values, also those inside of atoms, as in `i * N` of an open size."""
-        kept = tuple(t for t in self.terms if values.keys().isdisjoint(traverse.variables(t[0])))
+        constant, kept, others = self.constant, list[tuple[loops.Expr, int]](), Address()
+        for term in self.terms:
+            atom, c = term
+            if isinstance(atom, loops.Var) and atom.name in values:
+                constant += c * values[atom.name]
+            elif values.keys().isdisjoint(traverse.variables(atom)):
+                kept.append(term)
+            else:
+                known = address(traverse.map_expr(atom, lambda e: _known(e, values)))
+                others = others.plus(known.times(c)) if known is not None else others
         if len(kept) == len(self.terms):
             return self
-
-        def number(e: loops.Expr) -> loops.Expr:
-            return loops.const(values[e.name]) if isinstance(e, loops.Var) and e.name in values else e
-        total = Address(self.constant, kept, self.lanes)
-        for atom, c in self.terms:
-            known = address(traverse.map_expr(atom, number)) if (atom, c) not in kept else None
-            total = total.plus(known.times(c)) if known is not None else total
-        return total
+        total = Address(constant, tuple(kept), self.lanes)
+        return total.plus(others) if others.terms or others.constant else total
 
     def coefficient(self, index: str) -> int:
         """Of a loop variable that is an atom; 0 if it is none."""
@@ -59,6 +62,11 @@ class Address(Affine[loops.Expr]):
     @property
     def is_constant(self) -> bool:
         return not self.terms and len(set(self.lanes)) <= 1
+
+
+def _known(e: loops.Expr, values: Mapping[str, int]) -> loops.Expr:
+    """A variable's number, where it is known."""
+    return loops.const(values[e.name]) if isinstance(e, loops.Var) and e.name in values else e
 
 
 def _add_lanes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -161,22 +161,23 @@ def walk_expr(e: loops.Expr) -> Iterator[loops.Expr]:
 
 def children(s: loops.Stmt) -> tuple[loops.Stmt, ...]:
     """The statements directly inside a statement."""
-    match s:
-        case loops.For() | loops.Alloc():
-            return (s.body,)
-        case loops.If():
-            return (s.then,) if s.orelse is None else (s.then, s.orelse)
-        case loops.Block():
-            return s.stmts
-        case _:
-            return ()
+    return _CHILDREN[type(s)](s)
+
+
+_CHILDREN: dict[type, Callable[[Any], tuple[loops.Stmt, ...]]] = {
+    **dict.fromkeys((loops.For, loops.Alloc), lambda s: (s.body,)),
+    **dict.fromkeys((loops.Store, loops.Barrier), lambda s: ()),
+    loops.If: lambda s: (s.then,) if s.orelse is None else (s.then, s.orelse),
+    loops.Block: attrgetter("stmts")}
 
 
 def walk_stmt(s: loops.Stmt) -> Iterator[loops.Stmt]:
     """`s` and all statements below it, parents first."""
-    yield s
-    for x in children(s):
-        yield from walk_stmt(x)
+    rest = [s]
+    while rest:
+        first = rest.pop()
+        yield first
+        rest += reversed(_CHILDREN[type(first)](first))
 
 
 def buffer_names(kernel: loops.Kernel) -> set[str]:

@@ -37,9 +37,15 @@ UNIT = 16
 
 def interleave_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with the halves of rows that neighbouring statements store put together, where vectors do that."""
-    if not machine.shuffles:
+    if not machine.shuffles or not _has_rows(kernel):
         return kernel
     return replace(kernel, body=traverse.map_stmt(kernel.body, _statement, lambda e: e))
+
+
+def _has_rows(kernel: loops.Kernel) -> bool:
+    """Does it use a buffer with rows of two elements?"""
+    made = (s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc))
+    return any(len(b.shape) > 1 and b.shape[-1] == PARTS for b in (*kernel.args, *made))
 
 
 def _statement(s: loops.Stmt) -> loops.Stmt:

@@ -105,10 +105,9 @@ def may_stay(s: loops.Stmt, var: str) -> bool:
 
 
 def _only_moves(e: loops.Expr, var: str) -> bool:
-    """Does the variable only move places of loads in a value? Loads across memory are none of them: neighbouring ones are read
-    along it, see passes.register_transpose."""
+    """Does the variable only move places of loads in a value?"""
     if isinstance(e, loops.Load):
-        return all(i.lanes == 1 for i in e.indices[:-1]) and all(_moves(i, var) for i in e.indices)
+        return all(_moves(i, var) for i in e.indices)
     if isinstance(e, loops.Var):
         return e.name != var
     return all(_only_moves(o, var) for o in traverse.operands(e))

@@ -39,7 +39,7 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store], ahead: Sequence[pre
     ahead: what loops around want to be fetched.
     """
     nest = _nest(s)
-    if nest is None:
+    if nest is None or not _multiplies_tiles(nest[-1].body, body.machine):
         return None
     last = nest[-1]
     lower, upper = _bounds(last)
@@ -99,6 +99,12 @@ def zeros_of(s: loops.Stmt, machine: Machine) -> list[loops.Store]:
 def _is_zero(e: loops.Expr) -> bool:
     value = traverse.repeated(e)
     return isinstance(value, loops.Const) and value.value == 0
+
+
+def _multiplies_tiles(s: loops.Stmt, machine: Machine) -> bool:
+    """Does a store hold what the matrix unit can do? To write its copies out takes longer than to ask."""
+    return any(isinstance(e, loops.Call) and machine.multiplies_tiles(e.fn) for x in traverse.walk_stmt(s)
+               if isinstance(x, loops.Store) for e in traverse.walk_expr(x.value))
 
 
 def _stores(s: loops.Stmt) -> list[loops.Store]:

@@ -26,6 +26,8 @@ from polytc.targets.llvm.function_state import Body
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
+    if isinstance(e, loops.Load):
+        return _load(body, e)
     if isinstance(e, loops.Call) and e.fn == words.WORD:
         return _word(body, e)
     if isinstance(e, loops.Unary | loops.Binary | loops.Call | loops.Reduce) and traverse.operands(e)[0].dtype == BF16:
@@ -54,8 +56,6 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype, body.machine)
         case loops.Select():
             return _select(body, e)
-        case loops.Load():
-            return _load(body, e)
         case loops.Ramp():
             base = body.fn.splat(emit(body, e.base), e.lanes)
             steps = ir.constants([i * e.stride for i in range(e.lanes)], ir.register_type(e.dtype))
@@ -318,6 +318,9 @@ def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
+    if e.buffer.name in body.rows:
+        assert form is not None, "a row of an array that is no memory"
+        return body.rows[e.buffer.name].load(body.fn, form.constant, ir.register_type(e.dtype, e.lanes))
     moves = any(has_load(i) for i in e.indices)  # with what is stored elsewhere
     if form is None or moves:
         return _load_at(body, e, form)
@@ -373,7 +376,12 @@ def store(body: Body, s: loops.Store) -> None:
     """buffer[indices] = value."""
     form = _form(body, s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
-    value, active = _wide(body, s.value, lanes), _active(body, s.indices)
+    value = _wide(body, s.value, lanes)
+    if s.buffer.name in body.rows:
+        assert form is not None, "a row of an array that is no memory"
+        body.rows[s.buffer.name].store(body.fn, form.constant, value)
+        return
+    active = _active(body, s.indices)
     body.loaded.pop(s.buffer.name, None)
     if form is None:
         memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes, active), value, active)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from polytc.codegen import addresses, intervals, loops
 from polytc.machine import Machine
 from polytc.targets.llvm import ir
+from polytc.targets.llvm.straight_arrays import Rows
 
 
 @dataclass
@@ -16,7 +17,8 @@ class Body:
     lie between. pointers: the buffers. scopes: addresses already computed, innermost block last. mask: lanes in which loads
     are allowed, None for all; there: conditions on scalars without which loads are allowed in no lane.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
-    pairs: buffers whose rows of two elements may be read whole.
+    pairs: buffers whose rows of two elements may be read whole. rows: what private arrays that are no memory hold, by their
+    names (straight_arrays).
     """
 
     fn: ir.Function
@@ -32,6 +34,7 @@ class Body:
     loaded: dict[str, dict[tuple[addresses.Address, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
     pairs: frozenset[str] = frozenset()
+    rows: dict[str, Rows] = field(default_factory=dict)
 
     def shared(self, key: object, make: Callable[[], ir.Value]) -> ir.Value:
         """What an enclosing scope has computed already, or a new value that this scope keeps."""

@@ -6,6 +6,7 @@ attribute where it is decided.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -153,6 +154,8 @@ class Function:
         self.extra = ""
         self.vectors = 0
         """Instructions so far that read or make a vector."""
+        self.spared = 0
+        """Instructions so far for which values stand that are not stored (see straight_arrays)."""
         self._count = 0
         self._splats: tuple[str, dict[tuple[str, int], Value]] = ("", {})
         text.functions.append(self)
@@ -242,8 +245,7 @@ class Function:
     def shuffle(self, a: Value, b: Value | None, order: Sequence[int]) -> Value:
         """Lanes of a and b in another order; -1 is a lane that does not matter."""
         second = f"{b}" if b is not None else f"{a.type} poison"
-        mask = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in order)
-        return self.emit(vector(element(a.type), len(order)), f"shufflevector {a}, {second}, <{len(order)} x i32> <{mask}>")
+        return self.emit(vector(element(a.type), len(order)), f"shufflevector {a}, {second}, {_order(tuple(order))}")
 
     def extract(self, a: Value, lane: int) -> Value:
         """One lane."""
@@ -256,6 +258,12 @@ class Function:
     def render(self) -> str:
         head = f"define {self.linkage}{self.result} @{self.name}({', '.join(self.params)}) {self.extra}#0 {{"
         return "\n".join([head, "entry:", *self.allocas, *self.lines, "}"])
+
+
+@functools.lru_cache(maxsize=256)  # copies of a shuffle ask the same
+def _order(lanes: tuple[int, ...]) -> str:
+    """The last operand of a shuffle."""
+    return f"<{len(lanes)} x i32> <{', '.join('i32 poison' if i < 0 else f'i32 {i}' for i in lanes)}>"
 
 
 def mangle(type_: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polytc.codegen import addresses, loops
 from polytc.machine import Machine
-from polytc.targets.llvm import arithmetic, bodies, ir, statements
+from polytc.targets.llvm import arithmetic, bodies, ir, statements, straight_arrays
 
 
 def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
@@ -20,7 +20,7 @@ def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
     slots: dict[str, ir.Value] = {}
     arena = parallel = 0
     for k in m.kernels:
-        emission = statements.Emission(text, machine, k, _flags(k), addresses.pairs(k))
+        emission = statements.Emission(text, machine, k, _flags(k), addresses.pairs(k), straight_arrays.found(k))
         for b in k.args:
             if b.name not in slots:
                 at = entry.emit("ptr", f"getelementptr inbounds ptr, ptr %buffers, i64 {order[b.name]}")

@@ -3,8 +3,7 @@
 A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`, if it is more
 than parallel loops. These become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body,
 context, n, threads, arena, arena_bytes)` of native/threads.py divides the numbers among threads. With threads == 1 the body
-is called directly.
-Where sequential loops lie around parallel ones, the threads run them together, see thread_teams.py.
+is called directly. Where sequential loops lie around parallel ones, the threads run them together, see thread_teams.py.
 """
 
 from __future__ import annotations
@@ -16,28 +15,27 @@ from polytc.codegen import intervals, loops, prefetch, traverse
 from polytc.codegen.passes import unrolling
 from polytc.codegen.passes.analyses import alias_analysis, work_estimate
 from polytc.machine import Machine
-from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, thread_teams
+from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, straight_arrays, thread_teams
 from polytc.targets.llvm.function_state import Body
 
 STACK_BYTES = 16 << 10
 """Local buffers larger than this live in the arena instead of the stack."""
-
 UNROLL_LINES = 40
 """A loop over vectors with more instructions than this is not unrolled further: it costs time to compile and gains nothing."""
-
 ALIGN = 64
 RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
 
 
 @dataclass
 class Emission:
-    """What the functions of one module share. arena_bytes: scratch that one thread needs, known when all is emitted."""
+    """What the functions of a kernel share. straight: arrays that are no memory; arena_bytes: of a thread, when all is done."""
 
     text: ir.Text
     machine: Machine
     kernel: loops.Kernel
     flags: str
     pairs: frozenset[str] = frozenset()
+    straight: frozenset[str] = frozenset()
     arena_bytes: int = 0
     bodies: int = 0
 
@@ -195,7 +193,7 @@ class Writer:
         fn.do(f"br label %{head}")
         fn.start(head)
         fn.do("")  # the phi, whose second source is known after the body
-        phi, vectors = len(fn.lines) - 1, fn.vectors
+        phi, vectors, spared = len(fn.lines) - 1, fn.vectors, fn.spared
         more = fn.compare("icmp slt", ir.Value("i64", at), upper)
         fn.do(f"br {more}, label %{begin}, label %{end}")
         fn.start(begin)
@@ -207,7 +205,7 @@ class Writer:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
         after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
         fn.lines[phi] = f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]"
-        large = len(fn.lines) - phi > UNROLL_LINES and fn.vectors > vectors
+        large = len(fn.lines) - phi + fn.spared - spared > UNROLL_LINES and fn.vectors > vectors
         fn.do(f"br label %{head}" + (f", {fn.text.loop_metadata('llvm.loop.unroll.disable')}" if large else ""))
         fn.start(end)
         amx.configure_before(fn, start)
@@ -228,6 +226,10 @@ class Writer:
 
     def _alloc(self, s: loops.Alloc) -> None:
         b, fn = s.buffer, self.body.fn
+        if b.name in self.emission.straight:
+            self.body.rows[b.name] = straight_arrays.Rows()
+            self.statement(s.body)
+            return
         size = -(-b.size * b.dtype.bytes // ALIGN) * ALIGN
         outer, used = self.body.pointers.get(b.name), self.used
         if size <= STACK_BYTES:

@@ -42,7 +42,7 @@ def test_large_buffers_that_live_at_once_lie_apart() -> None:
     """Nested ones one behind the other, ones that follow each other at the same place, small ones on the stack; each begins a
     line."""
     large = [loops.Buffer(f"t{n}", F32, (5000 + n,), "local") for n in range(4)]
-    small, one = loops.Buffer("s", F32, (9,), "private"), loops.Buffer("o", F32, (), "private")
+    small, one = loops.Buffer("s", F32, (9,), "local"), loops.Buffer("o", F32, (), "local")
     out = loops.Buffer("out", F32, (1,))
 
     def use(b: loops.Buffer, inside: loops.Stmt | None = None) -> loops.Stmt:
