@@ -74,6 +74,17 @@ def test_every_schedule_computes_them(schedule: str | None, target: str, columns
 
 
 @pytest.mark.parametrize("schedule", [None, "program"])
+def test_inside_of_an_expression(schedule: str | None) -> None:
+    plain = program()
+    s, = plain.statements
+    two = pr.Const(2.0, F32)
+    sums = pr.Binary("+", pr.Binary("*", two, s.value, F32), pr.Call("exp", (s.value,), F32), F32)
+    x, y = given(), np.zeros((4, 40), np.float32)
+    compile_program(replace(plain, statements=(replace(s, value=sums),)), "cpu", 1, schedule).run([x, y])
+    np.testing.assert_allclose(y, 2 * product(x) + np.exp(product(x)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", [None, "program"])
 def test_loops_have_sums_of_them_and_none_of_the_calls(schedule: str | None) -> None:
     module = lower_program(program(), "cpu", schedule=schedule).loops
     nodes = [e for k in module.kernels for s in traverse.walk_stmt(k.body) if isinstance(s, loops.Store)

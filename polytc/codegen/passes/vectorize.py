@@ -50,7 +50,7 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
     keeps = machine.kind == "cpu"  # what the items of a GPU share is found among statements
     body = unrolling.written_out(body, unrolling.FEW if keeps else None)
-    return replace(kernel, body=traverse.map_stmt(body, lambda s: s, _rows_chosen))
+    return replace(kernel, body=traverse.map_stmt(body, lambda s: s, lambda e: traverse.map_expr(e, _rows_chosen)))
 
 
 def _rows_chosen(e: loops.Expr) -> loops.Expr:
