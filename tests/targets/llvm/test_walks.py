@@ -1,0 +1,126 @@
+"""Places of innermost loops that are counted, and the option of LLVM that goes with them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polytc
+from polytc.codegen import loops
+from polytc.codegen.addresses import address
+from polytc.compiler import lower_program
+from polytc.machine import AVX512, NEON
+from polytc.native import jit
+from polytc.stages import build
+from polytc.targets.llvm import ir, walks
+from polytc.targets.llvm.target import LLVMTarget
+
+R = np.random.default_rng(7)
+HERE = pytest.mark.skipif(not jit.counts_places(polytc.machine.detect(*jit.host()).architecture), reason="other addresses")
+
+
+def loop(inside: loops.Stmt) -> loops.For:
+    return loops.For("k", loops.const(0), loops.const(9), 1, inside)
+
+
+def form(*terms: tuple[str, int], constant: int = 0) -> Any:
+    total: loops.Expr = loops.const(constant)
+    for name, factor in terms:
+        total = loops.binary("+", total, loops.binary("*", loops.Var(name), loops.const(factor)))
+    return address(total)
+
+
+def test_what_stays_comes_in_the_order_of_the_loops() -> None:
+    walk = walks.Walk("k", ir.constant(0, "i64"), 1)
+    fixed, (atom, factor) = walk.parts(form(("j", 5), ("k", 64), ("i", 3072), constant=7), ["i", "j", "k"])
+    assert [(a.name, c) for a, c in fixed] == [("i", 3072), ("j", 5)]
+    assert (atom, factor) == (loops.Var("k"), 64)
+    assert walk.parts(form(("i", 3)), ["i", "k"]) is None
+
+
+def test_a_variable_inside_of_a_quotient_is_no_walk() -> None:
+    quotient = address(loops.binary("//", loops.Var("k"), loops.const(3)))
+    assert walks.Walk("k", ir.constant(0, "i64"), 1).parts(quotient, ["k"]) is None
+
+
+def test_only_innermost_loops_walk() -> None:
+    zero = ir.constant(0, "i64")
+    assert walks.of("i", zero, 1, loop(loops.Block(()))) is None
+    assert walks.of("i", zero, 1, replace(loop(loops.Block(())), kind="unroll")) is not None
+
+
+@pytest.mark.parametrize(("factor", "size", "counted"), [
+    (1, 4, False), (2, 4, False), (3, 4, True), (64, 4, True), (8, 1, False), (-1, 4, True), (16, 1, True)])
+def test_addresses_multiply_by_few_numbers(factor: int, size: int, counted: bool) -> None:
+    text = ir.Text()
+    fn = ir.Function(text, "f", [])
+    walk = walks.Walk("k", ir.constant(3, "i64"), 2)
+    value = walk.counter(fn, factor, size)
+    assert (value is not None) == counted
+    if counted:
+        assert walk.counter(fn, factor, size) == value
+        first, heads = walk.count(fn, "before")
+        assert first == []
+        assert re.fullmatch(rf"  %step\.\d+ = phi i64 \[ {3 * factor}, %before \], \[ %v\d+, %entry \]", heads[0])
+        assert fn.lines[-1].endswith(f"add nsw i64 {value.ref}, {2 * factor}")
+
+
+def source(text: str, shapes: dict[str, tuple[int, ...]], machine: Any = AVX512) -> str:
+    return str(lower_program(build(text, shapes), replace(LLVMTarget(), given=machine)).source)
+
+
+def test_the_text_of_a_product_counts_its_rows() -> None:
+    shapes = {"A": (510, 512), "B": (512, 512)}
+    assert "%step." in source("C[i,j] += A[i,k]*B[k,j]", shapes)
+    assert "%step." not in source("C[i,j] += A[i,k]*B[k,j]", shapes, NEON)
+
+
+PROGRAMS = [
+    ("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 41), "B": (41, 53)}, lambda A, B: A @ B),
+    ("Y[i,j] = X[36-i,j]*2", {"X": (37, 41)}, lambda X: X[::-1] * 2),
+    ("Y[i,j] = X[i,40-j] + 1", {"X": (37, 41)}, lambda X: X[:, ::-1] + 1),
+    ("Y[i] += X[3*i+1,j]", {"X": (60, 70)}, lambda X: X[1::3].sum(1)),
+    ("Y[i,j] = X[2*i+1,3*j+2] where i in 0:20, j in 0:21", {"X": (41, 70)}, lambda X: X[1:41:2, 2:65:3][:, :21]),
+    ("Y[j] += X[i,j]", {"X": (60, 70)}, lambda X: X.sum(0)),
+    ("Y[j,i] = X[i,j]", {"X": (61, 43)}, lambda X: X.T),
+    ("Y[i,j] = X[i,j] where j <= i, i in 0:40, j in 0:40; Y[i,j] = 0 where j > i, i in 0:40, j in 0:40", {"X": (40, 40)},
+     np.tril),
+    ("Y[b,i,j] += X[b,i,k]*W[k,j]", {"X": (3, 5, 70), "W": (70, 40)}, lambda X, W: X @ W),
+    ("Y[y,x] += X[y+r,x+s]*W[r,s]", {"X": (20, 70), "W": (3, 3)},
+     lambda X, W: sum(X[r:r + 18, s:s + 68] * W[r, s] for r in range(3) for s in range(3))),
+]
+
+
+@HERE
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("text", "shapes", "expected"), PROGRAMS, ids=[p[0][:24] for p in PROGRAMS])
+def test_results(text: str, shapes: dict[str, tuple[int, ...]], expected: Any, dtype: str) -> None:
+    given = {n: R.standard_normal(s).astype({"f32": np.float32, "f64": np.float64}[dtype]) for n, s in shapes.items()}
+    for schedule in (None, "program"):
+        found = polytc.compile(text, threads=1, schedule=schedule)(**given)
+        np.testing.assert_allclose(found, expected(*given.values()), rtol=2e-5, atol=2e-5)
+
+
+@HERE
+def test_the_option_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where LLVM fails; and set for such code alone."""
+    seen: list[str] = []
+    monkeypatch.setattr(jit.llvm, "set_option", lambda name, option: seen.append(option))
+
+    class Machine:
+        triple = "x86_64-unknown-linux-gnu"
+
+    def fails(module: object) -> bytes:
+        seen.append("made")
+        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        jit._made(fails, object(), Machine(), True)
+    assert seen == ["-disable-lsr=true", "made", "-disable-lsr=false"]
+    assert jit._made(lambda module: b"code", object(), Machine(), False) == b"code"
+    Machine.triple = "aarch64-unknown-linux-gnu"
+    assert jit._made(lambda module: b"code", object(), Machine(), True) == b"code"
+    assert len(seen) == 3
