@@ -20,6 +20,7 @@ from polytc.targets.llvm import (
     necessary,
     quotients,
     rounding,
+    walks,
 )
 from polytc.targets.llvm.function_state import Body
 
@@ -255,7 +256,9 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
     before = _terms(body, terms[:-1])
     atom, coefficient = terms[-1]
     value = arithmetic.cast(body.fn, emit(body, atom), atom.dtype, I64)
-    if coefficient != 1:
+    if coefficient != 1 and isinstance(atom, loops.Var) and atom.name in body.walks:
+        value = body.walks[atom.name].counter(body.fn, coefficient)
+    elif coefficient != 1:
         value = body.fn.binary("mul nsw", value, ir.constant(coefficient, "i64"))
     total = value if before is None else body.fn.binary("add nsw", before, value)
     if not any(has_load(atom) for atom, _ in terms):
@@ -283,14 +286,11 @@ def _behind(body: Body, buffer: loops.Buffer, start: ir.Value, by: ir.Value, ins
 
 
 def _walked(body: Body, buffer: loops.Buffer, form: addresses.Address) -> ir.Value | None:
-    """The pointer to a form's base where the innermost loop moves it, see walks.py."""
-    if body.walk is None or (found := body.walk.parts(form, body.values)) is None:
-        return None
-    base, (fixed, moving) = body.pointers[buffer.name], found
-    if (total := _terms(body, fixed)) is not None:
-        base = _behind(body, buffer, base, total)
-    by = body.walk.counter(body.fn, moving[1], buffer.dtype.bytes) or _terms(body, (moving,))
-    return _behind(body, buffer, base, by) if by is not None else base
+    """The pointer to a form's base where a loop moves it, see walks.py."""
+    stays, moves = (_terms(body, terms) for terms in walks.parts(form, body.walks, body.values))
+    base = body.pointers[buffer.name]
+    start = base if stays is None else _behind(body, buffer, base, stays)
+    return None if moves is None else _behind(body, buffer, start, moves)
 
 
 def _mapped(body: Body, buffer: loops.Buffer, start: ir.Value, offset: int) -> ir.Value:

@@ -19,7 +19,8 @@ class Body:
     are allowed, None for all; there: conditions on scalars without which loads are allowed in no lane.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
     pairs: buffers whose rows of two elements may be read whole. rows: what private arrays that are no memory hold, by their
-    names (straight_arrays). walk: the innermost loop, where its places are counted.
+    names (straight_arrays). walks: the loops around whose places are counted, by
+    variable, outermost first.
     """
 
     fn: ir.Function
@@ -36,7 +37,7 @@ class Body:
     block: str = ""
     pairs: frozenset[str] = frozenset()
     rows: dict[str, Rows] = field(default_factory=dict)
-    walk: Walk | None = None
+    walks: dict[str, Walk] = field(default_factory=dict)
 
     def between(self, lower: loops.Expr, upper: loops.Expr) -> intervals.Interval:
         """What the variable of a loop lies between."""

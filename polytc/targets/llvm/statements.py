@@ -29,8 +29,8 @@ RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
 
 @dataclass
 class Emission:
-    """What the functions of a kernel share. straight: arrays that are no memory; walks: innermost loops count the places that
-    they walk over; arena_bytes: of a thread, when all is done."""
+    """What the functions of a kernel share. straight: arrays that are no memory; walks: loops count the places that they walk
+    over; arena_bytes: of a thread, when all is done."""
 
     text: ir.Text
     machine: Machine
@@ -190,10 +190,10 @@ class Writer:
         fn.start(begin)
         saved = self.body.values.get(var), self.body.bounds.get(var)
         self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
-        walk, around = walks.of(var, lower, step, inside) if self.emission.walks else None, self.body.walk
-        self.body.walk = walk
+        walk, around = walks.Walk(var, lower, step) if self.emission.walks else None, self.body.walks
+        self.body.walks = {**around, var: walk} if walk is not None else around
         self._scoped(inside, ahead)
-        self.body.walk = around
+        self.body.walks = around
         del self.body.values[var], self.body.bounds[var]
         if saved[0] is not None and saved[1] is not None:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]

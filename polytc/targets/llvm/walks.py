@@ -1,7 +1,8 @@
-"""Places that an innermost loop walks over, as x86 addresses them: from a pointer that stays, by a number that is counted.
+"""Places that loops walk over, as x86 addresses them: from a pointer that stays in the innermost loop, by a number that is
+counted.
 
-    for k in 0:512 { ... A[3072*i + k] ... B[64*k + j] ... }
-        A + 3072*i and B + j stay; k, times the bytes of a number, is part of an address; 64*k is a counter in steps of 64
+    for i in 0:85 { for k in 0:512 { ... A[3072*i + k] ... B[64*k + j] ... } }
+        the inner loop has pointers A + 3072*i and B + j; 3072*i and 64*k are counters of their loops, in steps of 3072 and 64
 
 LLVM's loop-strength-reduce makes counters of multiplications, too, but takes a quarter of the time behind instruction selection
 to choose among all ways; code whose loops are written so is made without it (`native.jit`).
@@ -9,7 +10,7 @@ to choose among all ways; code whose loops are written so is made without it (`n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,43 +18,21 @@ from polytc.codegen import loops, traverse
 from polytc.codegen.addresses import Address
 from polytc.targets.llvm import ir
 
-SCALES = (1, 2, 4, 8)
-"""Bytes that an address can multiply by."""
 Term: TypeAlias = tuple[loops.Expr, int]
 """An atom of an address, and its factor."""
 
 
-def of(var: str, lower: ir.Value, step: int, inside: loops.Stmt) -> Walk | None:
-    """The walk of a loop, if it is an innermost one, but for copies."""
-    inner = any(isinstance(x, loops.For) and x.kind != "unroll" for x in traverse.walk_stmt(inside))
-    return None if inner else Walk(var, lower, step)
-
-
 @dataclass
 class Walk:
-    """The innermost loop that is being written. lower, step: of its variable; counters: by factor, the variable times it."""
+    """A loop that is being written. lower, step: of its variable; counters: by factor, the variable times it."""
 
     var: str
     lower: ir.Value
     step: int
     counters: dict[int, ir.Value] = field(default_factory=dict)
 
-    def parts(self, form: Address, around: Iterable[str]) -> tuple[tuple[Term, ...], Term] | None:
-        """The terms that stay, those of outer loops first, so that sums of them leave inner ones; and the one of the variable.
-        None where it does not occur, or elsewhere than as a term. around: the variables of all loops, outermost first."""
-        moving = [(atom, c) for atom, c in form.terms if self.var in traverse.variables(atom)]
-        if len(moving) != 1 or not isinstance(moving[0][0], loops.Var):
-            return None
-        depth = {name: n for n, name in enumerate(around)}
-
-        def place(term: Term) -> int:
-            return depth.get(term[0].name, len(depth)) if isinstance(term[0], loops.Var) else len(depth)
-        return tuple(sorted((t for t in form.terms if t != moving[0]), key=place)), moving[0]
-
-    def counter(self, fn: ir.Function, factor: int, size: int) -> ir.Value | None:
-        """The variable times a number, of elements of so many bytes; None where an address does that."""
-        if factor * size in SCALES:
-            return None
+    def counter(self, fn: ir.Function, factor: int) -> ir.Value:
+        """The variable times a number."""
         if factor not in self.counters:
             self.counters[factor] = ir.Value("i64", f"%step.{fn.fresh('')}")
         return self.counters[factor]
@@ -70,3 +49,19 @@ class Walk:
             after = fn.binary("add nsw", value, ir.constant(factor * self.step, "i64"))
             heads.append(f"  {value.ref} = phi i64 [ {start.ref}, %{before} ], [ {after.ref}, %{fn.block} ]")
         return first, heads
+
+
+def parts(form: Address, walks: Mapping[str, Walk], around: Iterable[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """The terms that stay in the innermost loop that moves a form, those of outer loops first, so that sums of them leave inner
+    ones; and the one with the variable of that. Nothing where there is no such loop, or its variable is more than a term.
+    around: the variables of all loops, outermost first."""
+    depth = {name: n for n, name in enumerate(around)}
+    moving = [(atom, c) for atom, c in form.terms if not walks.keys().isdisjoint(traverse.variables(atom))]
+    last = max((n for atom, _ in moving for n in traverse.variables(atom) if n in walks), key=lambda n: depth[n], default="")
+    own = [t for t in moving if last in traverse.variables(t[0])]
+    if len(own) != 1 or not isinstance(own[0][0], loops.Var):
+        return (), ()
+
+    def place(term: Term) -> int:
+        return depth.get(term[0].name, len(depth)) if isinstance(term[0], loops.Var) else len(depth)
+    return tuple(sorted((t for t in form.terms if t != own[0]), key=place)), (own[0],)

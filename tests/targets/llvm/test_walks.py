@@ -1,4 +1,4 @@
-"""Places of innermost loops that are counted, and the option of LLVM that goes with them."""
+"""Places of loops that are counted, and the option of LLVM that goes with them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,6 @@ R = np.random.default_rng(7)
 HERE = pytest.mark.skipif(not jit.counts_places(polytc.machine.detect(*jit.host()).architecture), reason="other addresses")
 
 
-def loop(inside: loops.Stmt) -> loops.For:
-    return loops.For("k", loops.const(0), loops.const(9), 1, inside)
-
-
 def form(*terms: tuple[str, int], constant: int = 0) -> Any:
     total: loops.Expr = loops.const(constant)
     for name, factor in terms:
@@ -34,39 +30,37 @@ def form(*terms: tuple[str, int], constant: int = 0) -> Any:
     return address(total)
 
 
+def walk(var: str) -> dict[str, walks.Walk]:
+    return {var: walks.Walk(var, ir.constant(0, "i64"), 1)}
+
+
 def test_what_stays_comes_in_the_order_of_the_loops() -> None:
-    walk = walks.Walk("k", ir.constant(0, "i64"), 1)
-    fixed, (atom, factor) = walk.parts(form(("j", 5), ("k", 64), ("i", 3072), constant=7), ["i", "j", "k"])
+    both = walk("i") | walk("k")
+    fixed, moving = walks.parts(form(("j", 5), ("k", 64), ("i", 3072), constant=7), both, ["i", "j", "k"])
     assert [(a.name, c) for a, c in fixed] == [("i", 3072), ("j", 5)]
-    assert (atom, factor) == (loops.Var("k"), 64)
-    assert walk.parts(form(("i", 3)), ["i", "k"]) is None
+    assert moving == ((loops.Var("k"), 64),)
+    fixed, moving = walks.parts(form(("j", 5), ("i", 3072)), both, ["j", "i", "k"])
+    assert moving == ((loops.Var("i"), 3072),)
+    assert walks.parts(form(("j", 3)), both, ["i", "j", "k"]) == ((), ())
 
 
 def test_a_variable_inside_of_a_quotient_is_no_walk() -> None:
     quotient = address(loops.binary("//", loops.Var("k"), loops.const(3)))
-    assert walks.Walk("k", ir.constant(0, "i64"), 1).parts(quotient, ["k"]) is None
+    assert walks.parts(quotient, walk("k"), ["k"]) == ((), ())
 
 
-def test_only_innermost_loops_walk() -> None:
-    zero = ir.constant(0, "i64")
-    assert walks.of("i", zero, 1, loop(loops.Block(()))) is None
-    assert walks.of("i", zero, 1, replace(loop(loops.Block(())), kind="unroll")) is not None
-
-
-@pytest.mark.parametrize(("factor", "size", "counted"), [
-    (1, 4, False), (2, 4, False), (3, 4, True), (64, 4, True), (8, 1, False), (-1, 4, True), (16, 1, True)])
-def test_addresses_multiply_by_few_numbers(factor: int, size: int, counted: bool) -> None:
-    text = ir.Text()
-    fn = ir.Function(text, "f", [])
-    walk = walks.Walk("k", ir.constant(3, "i64"), 2)
-    value = walk.counter(fn, factor, size)
-    assert (value is not None) == counted
-    if counted:
-        assert walk.counter(fn, factor, size) == value
-        first, heads = walk.count(fn, "before")
-        assert first == []
-        assert re.fullmatch(rf"  %step\.\d+ = phi i64 \[ {3 * factor}, %before \], \[ %v\d+, %entry \]", heads[0])
-        assert fn.lines[-1].endswith(f"add nsw i64 {value.ref}, {2 * factor}")
+@pytest.mark.parametrize("factor", [1, 3, 64, -1])
+@pytest.mark.parametrize("lower", [ir.constant(3, "i64"), ir.Value("i64", "%lower")], ids=["number", "value"])
+def test_a_counter_is_the_variable_times_a_number(factor: int, lower: ir.Value) -> None:
+    fn = ir.Function(ir.Text(), "f", [])
+    walk = walks.Walk("k", lower, 2)
+    value = walk.counter(fn, factor)
+    assert walk.counter(fn, factor) == value
+    first, heads = walk.count(fn, "before")
+    start = str(3 * factor) if lower.number is not None else r"%start\.\d+"
+    assert [re.sub(r" = .*", "", line.strip()) for line in first] == re.findall(r"%start\.\d+", heads[0])
+    assert re.fullmatch(rf"  %step\.\d+ = phi i64 \[ {start}, %before \], \[ %v\d+, %entry \]", heads[0])
+    assert fn.lines[-1].endswith(f"add nsw i64 {value.ref}, {2 * factor}")
 
 
 def source(text: str, shapes: dict[str, tuple[int, ...]], machine: Any = AVX512) -> str:
