@@ -172,11 +172,12 @@ class Writer:
         bounds = self.body.between(s.lower, s.upper)
         around = self.enclosing
         self.enclosing, ahead = around.into(s, self.emission.kernel, self.emission.machine)
-        self._count(s.var, lower, upper, s.step, bounds, s.body, ahead)
+        walk = None if walks.runs_once(s) else walks.Walk(s.var, lower, s.step)
+        self._count(s.var, lower, upper, s.step, bounds, s.body, walk, ahead)
         self.enclosing = around
 
     def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
-               inside: loops.Stmt, ahead: tuple[prefetch.Prefetch, ...] = ()) -> None:
+               inside: loops.Stmt, walk: walks.Walk | None, ahead: tuple[prefetch.Prefetch, ...] = ()) -> None:
         """for (var = lower; var < upper; var += step) inside. ahead: what to fetch in each iteration."""
         fn = self.body.fn
         head, begin, end = fn.fresh("head"), fn.fresh("body"), fn.fresh("exit")
@@ -190,7 +191,7 @@ class Writer:
         fn.start(begin)
         saved = self.body.values.get(var), self.body.bounds.get(var)
         self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
-        walk, around = walks.Walk(var, lower, step) if self.emission.walks else None, self.body.walks
+        walk, around = walk if self.emission.walks else None, self.body.walks
         self.body.walks = {**around, var: walk} if walk is not None else around
         self._scoped(inside, ahead)
         self.body.walks = around
@@ -326,7 +327,7 @@ class Writer:
         last = inner.binary("add nsw", ir.Value("i64", "%lower"), last)
         if s.step != 1:
             last = inner.call("llvm.smin.i64", "i64", (last, ir.Value("i64", "%upper")))
-        writer._count(s.var, first, last, s.step, bounds, s.body)
+        writer._count(s.var, first, last, s.step, bounds, s.body, walks.Walk(s.var, first, s.step))
         amx.release(inner)
         inner.do("ret void")
 

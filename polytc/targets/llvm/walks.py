@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.addresses import Address
 from polytc.targets.llvm import ir
 
@@ -49,6 +49,12 @@ class Walk:
             after = fn.binary("add nsw", value, ir.constant(factor * self.step, "i64"))
             heads.append(f"  {value.ref} = phi i64 [ {start.ref}, %{before} ], [ {after.ref}, %{fn.block} ]")
         return first, heads
+
+
+def runs_once(s: loops.For) -> bool:
+    """Has a loop one iteration at most, as those of a nest that became one have? To count in it would take longer."""
+    count = linear_forms.linear(loops.binary("-", s.upper, s.lower))
+    return all(atom == linear_forms.ONE for atom in count) and sum(count.values()) <= s.step
 
 
 def parts(form: Address, walks: Mapping[str, Walk], around: Iterable[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:

@@ -44,6 +44,16 @@ def test_what_stays_comes_in_the_order_of_the_loops() -> None:
     assert walks.parts(form(("j", 3)), both, ["i", "j", "k"]) == ((), ())
 
 
+QUARTER = loops.binary("//", loops.Var("c"), loops.const(4))
+
+
+@pytest.mark.parametrize(("lower", "upper", "step", "once"), [
+    (QUARTER, loops.binary("+", QUARTER, loops.const(1)), 1, True), (loops.const(0), loops.const(3), 1, False),
+    (loops.Var("i"), loops.binary("+", loops.Var("i"), loops.const(8)), 8, True), (loops.Var("i"), loops.const(9), 1, False)])
+def test_loops_of_one_iteration(lower: loops.Expr, upper: loops.Expr, step: int, once: bool) -> None:
+    assert walks.runs_once(loops.For("k", lower, upper, step, loops.Block(()))) == once
+
+
 def test_a_variable_inside_of_a_quotient_is_no_walk() -> None:
     quotient = address(loops.binary("//", loops.Var("k"), loops.const(3)))
     assert walks.parts(quotient, walk("k"), ["k"]) == ((), ())
