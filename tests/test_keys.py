@@ -90,6 +90,7 @@ def test_sources_that_changed_while_they_ran_are_not_spoken_for(monkeypatch: pyt
     assert not keys.lasting(Elsewhere())
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("program", [FEW, replace(FEW, constants=("W",))], ids=["plain", "constant"])
 def test_a_hit_runs_no_stage(disk: Path, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...], program) -> None:
     if "opencl" in targets:

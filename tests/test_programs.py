@@ -181,7 +181,7 @@ def test_in_the_order_of_the_program(name: str) -> None:
     check(build(*SMALL[name]), "cpu", "program")
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(17)
 @pytest.mark.parametrize("name", but(SMALL, {
     "padded conv, bias, relu", "depthwise conv", "softmax, short rows", "matmul transposed left", "matmul transposed right",
     "batched, bias, relu", "sum of all", "sum of columns", "pool, then dense", "moments", "guarded stencil", "permute"}))
@@ -200,7 +200,7 @@ def test_gpu_mapping(name: str, targets: tuple[str, ...]) -> None:
     check(build(text, shapes), GPU)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", LARGE)
 def test_large(name: str, target: str, targets: tuple[str, ...]) -> None:

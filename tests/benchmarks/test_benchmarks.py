@@ -66,7 +66,7 @@ def test_every_set_has_a_tiny_case() -> None:
     assert set(TINY) == set(SETS)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("table", TINY)
 def test_tiny_case_agrees_with_onnxruntime(table: str, workers: dict[str, Worker]) -> None:
     result = contest.compete(table, SETS[table].case(TINY[table]), workers, seconds=0.01, limits=LIMITS)

@@ -21,6 +21,7 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", sorted({p.name for p in EXAMPLES.glob("[!_]*.py")} - LONG - set(ARGUMENTS)))
 def test_example(name: str) -> None:
     assert run(name).strip()

@@ -15,6 +15,7 @@ OPEN = {"A": ("M", "K"), "B": ("K", "N")}
 TYPICAL = {"M": 300, "K": 200, "N": 100}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "opencl", "cuda"])
 def test_open_sizes_are_counted_at_their_typical_values(target: str) -> None:
     found = polytc.explain(MATMUL, target, shapes=OPEN, typical=TYPICAL, roofline=False)

@@ -136,7 +136,7 @@ OF_C = ("NAN INFINITY M_PI", "BUFSIZ SEEK_SET SIZE_MAX", "INT8_MAX OF AS")
 OF_HOSTS = ("buffers aligned places", "mm mm_1 mm_run", "PARALLEL self number", "file_of loaded stored")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(7)
 @pytest.mark.parametrize(("names", "extent"), [
     *((n, 6) for n in OF_C), *((n, "N") for n in OF_HOSTS),
     *(pytest.param(n, e, marks=pytest.mark.long) for group, e in ((OF_C, "N"), (OF_HOSTS, 6)) for n in group)])
@@ -205,6 +205,7 @@ def test_programs_do_not_run_on_the_target() -> None:
     assert info.value.code == "E514"
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_rows_that_are_walked_as_one(compiler_of_c: str, tmp_path: Path) -> None:
     folder = write(ROWS, tmp_path, shapes=ROW_SHAPES)

@@ -175,6 +175,7 @@ def test_a_buffer_that_is_too_small_is_refused(tmp_path: Path) -> None:
         exported.in_c(folder, "plus", [random(8)])
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["main", "queue", "exp", "int", "build", "2 bad */ name", "launches", "size_t"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("queue[i] = self[i] + memory[i] * k[i]", tmp_path, name,
@@ -323,6 +324,7 @@ def times(c: np.ndarray, start: np.ndarray) -> np.ndarray:
     return u
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("open_", [False, True])
 def test_the_hosts_run_loops_of_launches(tmp_path: Path, open_: bool) -> None:
     machine = GENERIC_GPU.costing({"launches.launch": 0.0})

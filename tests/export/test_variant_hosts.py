@@ -79,6 +79,7 @@ def matmul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matmul]:
     found.code.host_release(found.made)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("divisor", "point"), [(4, POINTS[0]), (128, POINTS[0]), (4, {"I": 64, "K": 8192, "J": 64}),
                                                 (128, {"I": 4096, "K": 4096, "J": 1})])
 def test_sizes_that_are_multiples(divisor: int, point: dict[str, int], tmp_path: Path) -> None:
@@ -277,6 +278,7 @@ def test_loops_of_launches_in_variants(tmp_path: Path, session: Any) -> None:  #
     exported.agree(exported.in_python(tmp_path, "times", [c, start]), [times(c, start)])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("number", [0, 1])
 def test_rows_with_sizes_of_their_own(number: int, tmp_path: Path, session: Any) -> None:  # noqa: F811
     points = [{"n": 4096, "m": 512}, {"n": 16, "m": 1 << 16}]

@@ -65,6 +65,7 @@ def test_each_makes_up_for_what_the_others_lose() -> None:
     assert variants._cover([even, left, right], 2, [even])[0] is even
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("count", [2, 3])
 def test_forks_plan_the_same(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     built, target = program(), OpenCLTarget(SM90)
@@ -100,6 +101,7 @@ PREFIX = """def prefix(f32[n] v) -> (P) {
 }"""
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a", "mali"])
 def test_a_loop_without_iterations_at_a_typical_size(machine: str) -> None:
     target, points = OpenCLTarget(DEVICES[machine]), [{"n": 1}, {"n": 1 << 20}]
@@ -130,6 +132,7 @@ def exact(v: Bundle, point: Mapping[str, int]) -> float:
     return total
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("text", "shapes", "points"), [
     (MATMUL, SHAPES, POINTS),
     (SOFTMAX, {"X": ("n", "m"), "b": ("m",)}, [{"n": 4096, "m": 512}, {"n": 16, "m": 1 << 16}]),

@@ -131,7 +131,7 @@ def test_mini_by_definition(kernel: Kernel) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="evaluate"))
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(45)
 @pytest.mark.parametrize("options", [long(AUTOMATIC, "automatic"), long(PROGRAM, "program"),
                                      pytest.param(THREADS, id="threads")])
 @kernels_but(ALIKE)

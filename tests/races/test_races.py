@@ -74,6 +74,7 @@ def test_items_meet_in_atomic_updates(machine: str) -> None:
     assert [str(x) for x in found if x.reason] == []
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("broken", "reason"), [("plain", "Write-write data race"), ("broken", "H differs")])
 def test_updates_without_atomics_or_barriers_are_found(broken: str, reason: str) -> None:
     found = list(campaign.found("histograms", ["counts", "ranges"], ["generic-gpu/32"], arguments=[broken]))

@@ -117,7 +117,7 @@ def test_without_such_instructions_the_sums_stay_as_they_are(a: str, b: str) -> 
     assert not has_dots(build(MATMUL, {"A": (32, 64), "B": (64, 32)}, {"A": a, "B": b}), NEON)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(("cell", "place", "words"), [
     ("i,j", lambda i, j: (i, j), True), ("j,i", lambda i, j: (j, i), True), ("0,i,j", lambda i, j: (0 * i, i, j), True),
     ("i,3,j", lambda i, j: (i, 0 * i, j), True), ("i//2,j", lambda i, j: (i // 2, j), True),  # gathered: two rows a place
@@ -248,6 +248,7 @@ def test_instructions(machine: Machine, cpu: str, operands: tuple[str, str], ins
     assert instruction in jit.assembly(source.text, cpu, machine.features, tuning, triple)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "AMX", "AVX2"])
 def test_an_index_of_one_factor_alone(target: str) -> None:
     """The sum goes over r, too, which B does not have; so do the sums that the zero points ask for."""

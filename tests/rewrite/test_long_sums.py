@@ -295,7 +295,7 @@ CHECKED = ("one", "a band", "every third", "guarded", "a window", "rows that mem
 """Whose loops for CPUs run in the interpreter, too: it sees each access outside."""
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(12)
 @pytest.mark.parametrize(("name", "target"), [
     pytest.param(n, t, marks=() if kind != "interp" or n in CHECKED else pytest.mark.long, id=f"{n}-{kind}")
     for n in SMALL if n != "where memory says"

@@ -99,7 +99,7 @@ TEXTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
     "shifted": ("B[i,j] = A[i,j] + A[i,j+1]", lambda a: a[:, :-1] + a[:, 1:])}
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(19)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", [n for n in VIEWS if n != "repeated"])
 def test_programs(name: str, text: str) -> None:

@@ -56,6 +56,7 @@ def outputs(program: Program, x: np.ndarray, schedule: str | None = None) -> lis
     return results
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["conditions modulo", "alternatives"])
 def test_conditions_beyond_the_budget_are_tested_at_each_instance(name: str) -> None:
     program = build(*NASTY[name])

@@ -96,6 +96,7 @@ FLOW = 'child: { mark: "x sequential", ' * DEEP + "}" * DEEP
 LISTS = f"child: {'[' * DEEP}{']' * DEEP}"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", [f"{HEAD}\n{BLOCKS}", f"{{ {HEAD}, {FLOW} }}", f"{{ {HEAD}, {LISTS} }}"])
 def test_deep_nests(text: str) -> None:
     with pytest.raises(CompileError, match="E702"):

@@ -112,6 +112,7 @@ def computed(arms, x: np.ndarray, i: int) -> float:
     return sum((k + 1) * x[i + o] for k, o in enumerate(offsets)) if offsets else 7.0
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_choices(seed):
     """Where the range is stated, it is taken or refused as the places say; where it is not, each place of what is found is in

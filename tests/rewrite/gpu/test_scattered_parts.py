@@ -59,7 +59,7 @@ RANGES = {
 }
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("name", RANGES)
 def test_items_divide_a_large_target(name: str, targets: tuple[str, ...]) -> None:
     text, parts = RANGES[name]
@@ -179,7 +179,7 @@ OPEN_TARGETS = {
     "the last one counts": "def f(i32[n] x, f32[n] g, inout f32[k] H) -> (H) { H[x[i]] = g[i] }"}
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("k", [6, 3000])
 @pytest.mark.parametrize("name", OPEN_TARGETS)
 def test_a_target_of_an_open_size(name: str, k: int, targets: tuple[str, ...]) -> None:

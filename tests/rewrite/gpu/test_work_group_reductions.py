@@ -112,7 +112,7 @@ ALIKE = ("a maximum", "everything, once", "few columns", "softmax of few rows", 
 """Programs whose kernels another one has, too."""
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(17)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in ALIKE else []) for n in PROGRAMS])
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     text, shapes, expected = PROGRAMS[name]

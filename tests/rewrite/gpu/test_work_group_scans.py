@@ -87,7 +87,7 @@ CASES = [(name, form) for name in {**SCANS, **MORE} if name != "columns" for for
     (name, form) for name in COLUMNS for form in COLUMN_FORMS]
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(19)
 @pytest.mark.parametrize(("name", "form"), CASES, ids=str)
 def test_groups_scan_as_the_text_says(name: str, form: tuple[int, tuple[int, int]]) -> None:
     """With every access looked at, in one kernel, or three."""
@@ -120,7 +120,7 @@ def test_on_devices(name: str, form: tuple[int, tuple[int, int]], targets: tuple
         holds(program, cuda_here.CompiledCuda(GPU), line(program, *form))
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(13)
 @pytest.mark.part(3)
 @pytest.mark.parametrize("form", [None, (0, (4, 8)), (128, (4, 8))], ids=str)
 @pytest.mark.parametrize("name", OPEN)
@@ -163,6 +163,7 @@ def test_what_is_chosen() -> None:
     assert [c.items for c in chosen(sums.format(4, 9000), replace(GPU, fast_local_memory=False))] == [()]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a", "apple-m1"])
 def test_a_group_fits_its_machine(machine: str) -> None:
     """Also of doubles, in what is made."""
@@ -196,6 +197,7 @@ def f32_within(found: np.ndarray, terms: np.ndarray) -> None:
     assert (np.abs(found - exact) <= room).all()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("shape", [(1, 100_003), (7, 5000)])
 def test_sums_of_floats(shape: tuple[int, int], targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:
@@ -238,6 +240,7 @@ STARTS: dict[str, tuple[str, Callable[[scan_statements.Scan], bool]]] = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", STARTS)
 def test_the_element_before_is_the_scans_own(name: str) -> None:
     first, is_so = STARTS[name]
@@ -252,6 +255,7 @@ def test_the_element_before_is_the_scans_own(name: str) -> None:
     holds(program, InterpTarget(GPU), line(program, 128, (4, 8)))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("first", ["S[0] = A[0]; S[1] = A[1]", "S[0] = A[0]; T[0] = A[1]", "S[0] = S[3]"])
 def test_what_stays_before_a_scan(first: str) -> None:
     """Another element, something between, and what reads the target."""

@@ -128,7 +128,7 @@ def test_without_tiles(name):
         scene, band, fixed, [None] * len(band.loops))))
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(22)
 @pytest.mark.parametrize(("name", "side"), [
     *((n, 5) for n in PROGRAMS), *(pytest.param(n, 4, marks=() if n == "jacobi" else pytest.mark.long) for n in PROGRAMS)])
 def test_square_tiles(name, side):

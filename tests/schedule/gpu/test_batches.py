@@ -95,6 +95,7 @@ def program(case: Case) -> tuple[Program, dict[str, np.ndarray]]:
     return stages.build(case[0], {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()}), given
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     p, given = program(CASES[name])
@@ -112,6 +113,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
     assert "for each iteration of what carries nothing" in how, how
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "shape", "groups"), [
     (CHOLESKY, (512, 64, 64), (512,)), (CHOLESKY, (2000, 32, 32), (2000,)), (LU, (300, 48, 48), (300,)),
     (CHOLESKY.replace("A[b,j,k]", "A[b,j,k] * A[0,j,k]"), (512, 64, 64), ())])

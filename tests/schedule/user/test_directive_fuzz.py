@@ -107,12 +107,14 @@ def try_out(name: str, seed: int, target: str) -> None:
         unless_refused(s, lambda text=text: polytc.lower(case.text, text, shapes=case.shapes, schedule=s))  # type: ignore[misc]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", CASES)
 def test_directives(name: str) -> None:
     for seed in range(6):
         try_out(name, seed, "interp")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", CASES)
 def test_directives_on_a_device(name: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:

@@ -41,7 +41,7 @@ def compared(program: Program, target: CompiledCuda, text: str = "") -> None:
         np.testing.assert_allclose(arrays[n], wanted, rtol=1e-5)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(32)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("text", "shapes"), STAGED, ids=lambda x: x[:30] if isinstance(x, str) else "")
 def test_tiles_in_shared_memory(text: str, shapes: Mapping[str, tuple[int, ...]], machine: str) -> None:
@@ -55,7 +55,7 @@ def test_whole_vectors(text: str, shapes: Mapping[str, tuple[int, ...]]) -> None
     compared(stages.build(text, shapes, dict.fromkeys(shapes, "f32")), small, "*(f32x4*)")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("launch", [0.0, 1e9], ids=["host", "block"])
 @pytest.mark.parametrize(("text", "shapes"), STEPS, ids=["heat", "sweeps", "eliminate"])
 def test_loops_of_the_host_and_barriers_of_a_block(text: str, shapes: Mapping[str, tuple[int, ...]], launch: float) -> None:

@@ -118,6 +118,7 @@ def test_a_missing_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert info.value.code == "E515"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["matmul", "large matmul", "odd matmul"])
 def test_nothing_spills_on_rdna(name: str) -> None:
     assert {r.spilled for r in static.amd(source(name, "amd-gfx1030"), "gfx1030").values()} == {0}
@@ -134,6 +135,7 @@ TYPES = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a"])
 @pytest.mark.parametrize("name", TYPES)
 def test_narrow_types_have_an_account(name: str, machine: str) -> None:

@@ -74,7 +74,7 @@ def test_results(target: Callable[[], Any], n: int, k: int, targets: tuple[str, 
     np.testing.assert_array_equal(polytc.run(MATMUL, a, b, schedule=s, target=to), a @ b)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("target", [lambda: InterpTarget(GPU), lambda: CompiledCuda(), lambda: CompiledCuda(SMALL),
                                     lambda: OpenCLTarget(GPU)])
 @pytest.mark.parametrize(("text", "shapes", "types"), [
@@ -169,6 +169,7 @@ def test_lines_of_caches(targets: tuple[str, ...]) -> None:
 SCALED = "T[i,k] = f32(A[i,k]) * S[k]; C[i,j] += T[i,k]*B[k,j]"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS[:2] + TARGETS[-2:])
 def test_a_tile_of_loads_of_several_types(target: Callable[[], Any]) -> None:
     """Registers of each type are an array with a name of its own."""
@@ -209,6 +210,7 @@ def test_where_lines_are_asked_for_is_said(make: Callable[[], Recipe], says: str
 RECURRENCE = "def f(inout f32[N,M] A) -> (A) { for t in 0:4 { T[i] = A[t,i]; A[t+1,i] = T[i] + 1 } }"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("make", "code", "part"), [
     (lambda: polytc.schedule(RECURRENCE, {"A": (6, 8)}).prefetch("T", "A", at="t"), "E701",
      "into registers breaks S2[t=0, i=0] -> S1[t=1, i=0] on A[1, 0]"),

@@ -10,7 +10,7 @@ from tests.graph.onnx.contrib.attention_cases import CASES
 from tests.graph.onnx.contrib.cases import Case, check
 
 
-@pytest.mark.part(10)
+@pytest.mark.part(19)
 @pytest.mark.parametrize("case", CASES, ids=[f"{c.op}{n}" for n, c in enumerate(CASES)])
 def test_beside_onnx_runtime(case: Case) -> None:
     check(case)

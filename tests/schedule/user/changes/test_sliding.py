@@ -80,6 +80,7 @@ def test_each_element_is_computed_once() -> None:
     assert made(chain(130).split("Y", "i", 32).compute_at("T", "Y", at="i.1")) == 3 * 128
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["interp", "cpu", "opencl"])
 def test_line_buffers(target: str, targets: tuple[str, ...]) -> None:
     """Rows in a ring, walked by vectors; on devices in local memory."""
