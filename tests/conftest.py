@@ -52,8 +52,8 @@ def _spread(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where the environment lets Python keep no bytecode, the many processes that tests start keep it in a folder of the session,
-    so that each of them need not compile polytc's modules anew."""
+    """Where the environment lets Python keep no bytecode, the many processes that tests start keep it in a folder of the
+    session, so that not each of them has to compile all of polytc's modules."""
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         base = tmp_path_factory.getbasetemp()
         os.environ["PYTHONPYCACHEPREFIX"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode")

@@ -56,7 +56,6 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, i
     return {name: (text, int(code)) for name, (text, code) in zip(EXAMPLES, found, strict=True)}
 
 
-@pytest.mark.part(3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_runs(name: str, outcomes: dict[str, tuple[str, int]]) -> None:

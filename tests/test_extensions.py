@@ -181,7 +181,6 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> Refusals:
     return dict(zip(((group, value) for group, _, value, _ in WRONG), printed, strict=False))
 
 
-@pytest.mark.part(3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize(("group", "name", "value", "why"), WRONG)
 def test_what_cannot_be_used_is_refused(refusals: Refusals, group: str, name: str, value: str, why: str) -> None:

@@ -116,6 +116,7 @@ def test_multiples_have_aligned_vectors_and_whole_tiles() -> None:
     assert plain.count("if (") > aligned.count("if (") > whole.count("if (") == whole.count("?") == 0
 
 
+@pytest.mark.long
 def test_plans_of_multiples_are_found() -> None:
     made = variants.of_program(program(), OpenCLTarget(SM90), "mm", limit=6)
     assert any(v.parts for v in made.variants)
@@ -267,6 +268,7 @@ def test_the_folder_tells_the_rule(matmul: Matmul) -> None:
     assert "host_force" in (matmul.folder / "host.h").read_text()
 
 
+@pytest.mark.long
 def test_loops_of_launches_in_variants(tmp_path: Path, session: Any) -> None:  # noqa: F811
     machine = SM90.costing({"launches.launch": 0.0})
     built = program(TIMES, {"c": ("T",), "start": ("N",)})

@@ -31,8 +31,8 @@ def test_a_program_is_planned_for_many_sizes_and_few_plans_stay() -> None:
     assert len({str(p) for p in plans}) == len(plans)
     assert any("by=parts" in line for p in plans for line in p), "few results and many terms are divided"
     assert any("by=parts" not in str(p) and "by=tiles" in str(p) for p in plans), "large products are not"
+    one_plan = bundle.of_program(program(), OpenCLTarget(SM90))
     for point, most in (({"I": 64, "K": 4096, "J": 64}, 0.5), ({"I": 4096, "K": 4096, "J": 4096}, 1.05)):
-        one_plan = bundle.of_program(program(), OpenCLTarget(SM90))
         own, one = (min(seconds(v, point) for v in b.variants) for b in (made, one_plan))
         assert own < most * one, point
     assert "Planned for" in made.about[0]

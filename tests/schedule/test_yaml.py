@@ -103,9 +103,10 @@ def test_deep_nests(text: str) -> None:
         run(text)
 
 
-def test_mutants() -> None:
+@pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.long)])
+def test_mutants(count: int) -> None:
     worker = Worker(60, schedules.judge)
-    for number in range(40):
+    for number in range(count):
         found = worker.judge(schedules.mutant(number))
         assert not found.bad, found
     worker.close()

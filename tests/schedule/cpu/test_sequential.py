@@ -136,7 +136,7 @@ def test_square_tiles(name, side):
         scene, band, fixed, [side if tile_sizes.tileable(band) else None] * len(band.loops))))
 
 
-SETTINGS = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS

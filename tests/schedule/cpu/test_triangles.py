@@ -145,7 +145,7 @@ domains = given(conditions=st.lists(condition, min_size=1, max_size=2), sizes=st
 Conditions = list[tuple[str, str, int, int, str]]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @domains
 def test_any_domain(conditions: Conditions, sizes: tuple[int, int, int], machine: str, transposed: bool, target: str) -> None:
     any_domain(conditions, sizes, machine, transposed, target)

@@ -161,6 +161,7 @@ def test_launches_and_local_memory() -> None:
     assert low.source.text.count("__shared__ double") == 8
 
 
+@pytest.mark.long
 def test_items_meet_where_all_of_them_are() -> None:
     """No barrier stands in a condition."""
     p = jacobi(200, 30)
