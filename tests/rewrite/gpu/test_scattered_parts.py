@@ -135,7 +135,7 @@ OPEN = {
              lambda x, w: np.stack([np.bincount(x, w[:, d], 8) for d in range(3)], 1))}
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_that_stay_open(name: str) -> None:
     text, expected = OPEN[name]
