@@ -151,7 +151,7 @@ def opened(case: Case, target: str) -> polytc.Op:
     return polytc.compile(case.text, target, shapes=case.shapes, dtypes=case.dtypes, typical=case.typical)
 
 
-@pytest.mark.part(10)
+@pytest.mark.part(15)
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_serves_all_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled once."""
@@ -374,7 +374,7 @@ class Written:
         return BoundRun(self.run, buffers)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("text", "typical", "calls", "made"), [
     ("def f(i32[n] X, f32[m] z) -> (f32[m] H) { H[X[i]] += z[0] }", {"n": 1_000_000, "m": 256},
      [(1000, 5), (100_000, 256), (3000, 3000), (200_000, 3_000_000), (200_000, 3_100_000), (10, 1)], [256, 3_000_000]),

@@ -163,6 +163,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert "256x256x256 variable" in run("--show", str(path)).stdout
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("arguments", [["gem"], [], ["gemm", "--peers", "tvm"], ["gemm", "--part", "3/2"]])
 def test_refused(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", [str(RUN), *arguments])

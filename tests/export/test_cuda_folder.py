@@ -61,7 +61,7 @@ def test_a_padded_convolution(dialect: cuda.Dialect, tmp_path: Path) -> None:
     exported.agree(run(folder, "conv3x3", [x, w]), [padded_convolution(x, w)])
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a", "mali", "intel-xe"])
 def test_a_normalisation(machine: str, tmp_path: Path) -> None:
     x, g = random(37, 53), random(53, seed=1)
@@ -84,6 +84,7 @@ def test_sizes_that_are_not_fixed_are_arguments(tmp_path: Path) -> None:
     assert (done.returncode, "is no size" in done.stderr) == (1, True)
 
 
+@pytest.mark.part(2)
 @DIALECTS
 def test_launches_in_loops_of_the_host(dialect: cuda.Dialect, tmp_path: Path) -> None:
     text = """def heat(inout f32[N,M] A) -> (A) {
@@ -130,7 +131,7 @@ def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], wanted)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", ["main", "exp", "int", "threadIdx", "2 bad */ name", "size_t", "cudaMalloc", "dim3"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("exp[i] = self[i] + stream[i] * f32x4[i]", tmp_path, name,
@@ -218,6 +219,7 @@ def two(x: np.ndarray) -> np.ndarray:
     return t * t[::-1]
 
 
+@pytest.mark.part(2)
 @DIALECTS
 def test_the_host_in_a_project(dialect: cuda.Dialect, tmp_path: Path) -> None:
     write("T[i] = X[i] + X[511-i]; Y[i] = T[i] * T[511-i]", tmp_path, "host", dialect, shapes={"X": (512,)})

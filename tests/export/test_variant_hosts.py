@@ -79,7 +79,7 @@ def matmul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matmul]:
     found.code.host_release(found.made)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("divisor", "point"), [(4, POINTS[0]), (128, POINTS[0]), (4, {"I": 64, "K": 8192, "J": 64}),
                                                 (128, {"I": 4096, "K": 4096, "J": 1})])
 def test_sizes_that_are_multiples(divisor: int, point: dict[str, int], tmp_path: Path) -> None:

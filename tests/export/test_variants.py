@@ -101,7 +101,7 @@ PREFIX = """def prefix(f32[n] v) -> (P) {
 }"""
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a", "mali"])
 def test_a_loop_without_iterations_at_a_typical_size(machine: str) -> None:
     target, points = OpenCLTarget(DEVICES[machine]), [{"n": 1}, {"n": 1 << 20}]

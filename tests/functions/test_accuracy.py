@@ -79,7 +79,7 @@ def test_the_error_is_the_documented_one(name: str, dtype: DType) -> None:
     assert np.array_equal(compute(name, dtype, x), y, equal_nan=True)  # the place of an element does not matter
 
 
-@pytest.mark.part(24)
+@pytest.mark.part(32)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", NAMES)
@@ -135,7 +135,7 @@ VALUES = {
 }
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(13)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", sorted(VALUES))

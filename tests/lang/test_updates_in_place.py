@@ -85,7 +85,7 @@ PRODUCTS: list[tuple[str, dict[str, Any], Any]] = [
     ("Y[i] = X[i]; Y[i] /= (A[i,k+1] else 2) where k = 6", {"A": A, "X": X}, X / 2)]
 
 
-@pytest.mark.part(7)
+@pytest.mark.part(10)
 @pytest.mark.parametrize(("text", "given", "wanted"), PRODUCTS, ids=[row[0] for row in PRODUCTS])
 def test_programs(text: str, given: dict[str, np.ndarray], wanted: Any, targets: tuple[str, ...]) -> None:
     for target in ("evaluate", *targets):

@@ -30,7 +30,7 @@ def program(name: str, size: str) -> Program:
     return polytc.compile(KERNELS[name].text).program({n: a.shape for n, a in arrays.items()}, types, numbers)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(15)
 @pytest.mark.parametrize("name", NAMES)
 def test_on_a_device(name: str) -> None:
     p, given = program(name, "MINI"), KERNELS[name].arguments("MINI")

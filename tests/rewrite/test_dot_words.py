@@ -138,7 +138,7 @@ def test_results_of_words_have_places_of_their_own(
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(14)
 @pytest.mark.parametrize(("target", "a", "b"), [
     pytest.param(t, *types, marks=() if t in ("cpu", "AVX2", *also) else pytest.mark.long)
     for types, also in ((("u8", "i8"), ("VNNI", "i8mm")), (("u8", "u8"), ("AVX-VNNI",)), (("i8", "i8"), ("AMX", "dotprod")),
@@ -174,7 +174,7 @@ def test_convolutions_with_padding(target: str, weights: tuple[str, ...], lead: 
     assert target != "cpu" or has_dots(program, VNNI)
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(39)
 @pytest.mark.parametrize("target", PATHS)
 @pytest.mark.parametrize("text", [
     "C[0,i,j] = i32(A[i,j])\nC[0,i,j] += (i32(A[i,k]) - 1) * (i32(B[k,j]) - 2)",
@@ -312,7 +312,7 @@ LESS = ((2, 14, 64, 32, 3, 1), (1, 28, 64, 16, 3, 1), (3, 7, 64, 48, 3, 1), (1, 
 """As IMAGES, but fewer rows, filters and channels, for the interpreter."""
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(11)
 @pytest.mark.parametrize(("target", "high", "wide", "channels", "filters", "window", "stride"), [
     *(("cpu", *image) for image in IMAGES + FEW), *(("AMX", *image) for image in FEW + LESS),
     *(pytest.param("AMX", *image, marks=pytest.mark.long) for image in IMAGES)])

@@ -41,7 +41,7 @@ NASTY: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_programs_finish_in_seconds(name: str) -> None:
     start = time.process_time()

@@ -77,7 +77,7 @@ TRIANGLES = {"S[i] += X[i,k] where k <= i": lambda x, n: np.tril(x).sum(1),
              "S[i] += X[i,k] where k <= i, k % 2 == 0": lambda x, n: np.tril(x)[:, ::2].sum(1)}
 
 
-@pytest.mark.part(9)
+@pytest.mark.part(18)
 @pytest.mark.parametrize("n", [64, 77, 200])
 @pytest.mark.parametrize("text", TRIANGLES)
 def test_conditions_hide_what_lanes_add(text: str, n: int, targets: tuple[str, ...]) -> None:

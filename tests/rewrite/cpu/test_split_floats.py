@@ -133,7 +133,7 @@ def test_products_with_numpy_as_the_matrix_unit(m: int, n: int, k: int, kind: st
 SPECIAL = [np.inf, -np.inf, np.nan, 3.4028235e38, -3.4e38, 1e30, LARGE, 1e18, 1e-31, -1e-38, 1e-39, 0.0, -0.0, LEAST, 1.0]
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("way", ["cpu", "AMX", "numpy"])
 @pytest.mark.parametrize("kind", ["f32", "i8"])
 def test_numbers_without_parts(way: str, kind: str) -> None:

@@ -217,7 +217,7 @@ def compiled(targets: tuple[str, ...]) -> list[Gpu]:
     return made + ([CompiledCuda(GENERIC_GPU)] if COMPILER else [])
 
 
-@pytest.mark.part(42)
+@pytest.mark.part(84)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a"])
 @pytest.mark.parametrize("name", CASES)
 def test_own_shapes(name: str, machine: str, compiled: list[Gpu]) -> None:

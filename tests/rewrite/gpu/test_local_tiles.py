@@ -178,7 +178,7 @@ def assert_tiles(name: str, module: loops.Module, source: str) -> None:
     assert guarded == []
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(15)
 @pytest.mark.parametrize("size", [40, pytest.param(300, marks=pytest.mark.long), 2048])
 @pytest.mark.parametrize("machine", [n for n, m in DEVICES.items() if m.fast_local_memory])
 def test_groups_keep_the_limits_of_the_device(machine: str, size: int) -> None:

@@ -52,7 +52,7 @@ def misfit(program: Program, schedule: str, items: tuple[int, int]) -> str:
     return parallel_scans.fits(scan.simplify_prefixes(program), GPU, Blocks(statement, whole(items), items, "look_back"))
 
 
-@pytest.mark.part(18)
+@pytest.mark.part(35)
 @pytest.mark.parametrize("items", FORMS, ids=str)
 @pytest.mark.parametrize("name", ROWS)
 def test_groups_look_back_as_the_text_says(name: str, items: tuple[int, int]) -> None:
@@ -67,7 +67,7 @@ def test_groups_look_back_as_the_text_says(name: str, items: tuple[int, int]) ->
 
 
 @HERE
-@pytest.mark.part(23)
+@pytest.mark.part(35)
 @pytest.mark.parametrize("items", FORMS, ids=str)
 @pytest.mark.parametrize("name", ROWS)
 def test_blocks_of_cuda(name: str, items: tuple[int, int]) -> None:
@@ -91,7 +91,7 @@ def drawn(rng: np.random.Generator, dtype: str, op: str, shape: tuple[int, int])
 
 
 @HERE
-@pytest.mark.part(12)
+@pytest.mark.part(24)
 @pytest.mark.parametrize("seed", range(24))
 def test_rows_of_lengths_around_the_ends_of_blocks(seed: int) -> None:
     """Against numpy: types, operators, rows, from either end, with what stands before; blocks one after another and at once."""
@@ -215,7 +215,7 @@ def test_columns_do_not_look_back() -> None:
     assert {c.by for c in parallel_scans.decide(program, GPU).choices} == {""}
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("blocks", [200, 60000])
 def test_local_memory_is_enough(dtype: str, blocks: int) -> None:

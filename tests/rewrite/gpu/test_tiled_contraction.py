@@ -82,7 +82,7 @@ def test_cut_statements_mean_the_same(name: str) -> None:
     same_results(program, made)
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("machine", SLOW)
 @pytest.mark.parametrize(("shift", "there"), [(0, 39), (0, 33), (-2, 39), (3, 41), (-9, 20)])
 def test_operands_may_end_before_a_ragged_sum(shift: int, there: int, machine: str) -> None:

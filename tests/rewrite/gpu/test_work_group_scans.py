@@ -89,7 +89,7 @@ CASES = [(name, form) for name in {**SCANS, **MORE} if name != "columns" for for
     (name, form) for name in COLUMNS for form in COLUMN_FORMS]
 
 
-@pytest.mark.part(19)
+@pytest.mark.part(51)
 @pytest.mark.parametrize(("name", "form"), CASES, ids=str)
 def test_groups_scan_as_the_text_says(name: str, form: tuple[int, tuple[int, int]]) -> None:
     """With every access looked at, in one kernel, or three."""
@@ -111,7 +111,7 @@ ON_DEVICES = [(name, form) for name in ("in place", "backwards", "suffixes", "ro
                                     for form in COLUMN_FORMS]
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(21)
 @pytest.mark.parametrize(("name", "form"), ON_DEVICES, ids=str)
 def test_on_devices(name: str, form: tuple[int, tuple[int, int]], targets: tuple[str, ...]) -> None:
     program = build({**SCANS, **MORE, **COLUMNS}[name])
@@ -121,7 +121,7 @@ def test_on_devices(name: str, form: tuple[int, tuple[int, int]], targets: tuple
         holds(program, cuda_here.CompiledCuda(GPU), line(program, *form))
 
 
-@pytest.mark.part(13)
+@pytest.mark.part(39)
 @pytest.mark.part(3)
 @pytest.mark.parametrize("form", [None, (0, (4, 8)), (128, (4, 8))], ids=str)
 @pytest.mark.parametrize("name", OPEN)
@@ -164,7 +164,7 @@ def test_what_is_chosen() -> None:
     assert [c.items for c in chosen(sums.format(4, 9000), replace(GPU, fast_local_memory=False))] == [()]
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a", "apple-m1"])
 def test_a_group_fits_its_machine(machine: str) -> None:
     """Also of doubles, in what is made."""

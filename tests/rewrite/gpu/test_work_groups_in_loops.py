@@ -90,7 +90,7 @@ def test_values_live_from_one_iteration_to_the_next(text: str, reference: famili
             np.testing.assert_allclose(got, expected, rtol=2e-5)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["power iteration", "gram-schmidt", "k-means"])
 def test_results_on_the_interpreter(name: str) -> None:
     """Which finds accesses outside of buffers, and barriers that not all items reach."""

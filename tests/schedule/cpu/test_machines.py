@@ -57,7 +57,7 @@ def accumulators(module: loops.Module) -> int:
 TILED = ("matmul", "transposed matmul", "1x1 convolution", "strided convolution")
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_vectors_are_as_wide_as_the_machine_and_a_loop_is_parallel(name: str, machine: str) -> None:

@@ -121,7 +121,7 @@ def check(p, schedule, targets=("interp", "cpu")):
             np.testing.assert_allclose(buffers[n], expected[n], rtol=1e-10, err_msg=f"{p.name} on {target}")
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(11)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_without_tiles(name):
     check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: tile_sizes.given(

@@ -95,7 +95,7 @@ def program(case: Case) -> tuple[Program, dict[str, np.ndarray]]:
     return stages.build(case[0], {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()}), given
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     p, given = program(CASES[name])

@@ -64,7 +64,7 @@ def program(case: Case) -> Program:
     return stages.build(text, {"X": shape}, {"X": np.dtype(dtype)})
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     case, rng = CASES[name], np.random.default_rng(3)

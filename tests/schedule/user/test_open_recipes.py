@@ -61,7 +61,7 @@ def test_one_kernel_serves_all_sizes(name: str, target: str) -> None:
     assert op._open.kernels == 1
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("name", RECIPES)
 def test_completed_for_the_target(name: str) -> None:
     check(polytc.compile(MATMUL, shapes=NAMED, schedule=recipe(name)))
@@ -79,7 +79,7 @@ def test_saved_and_read(name: str, tmp_path: Path) -> None:
         assert other.yaml() == made.yaml()
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(13)
 @pytest.mark.parametrize("name", RECIPES)
 def test_ranges_hold_for_all_sizes(name: str) -> None:
     """A loop's range as formulas says, for given sizes, what the same schedule says that is made for these."""
@@ -172,7 +172,7 @@ def test_sizes_that_need_code_of_their_own() -> None:
     check(op, [(3, 5, 2), (3, 9001, 2), (3, 5, 4)])
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("make", [
     lambda s: s.tile("C", i=8, j=8, k=8).accumulate("C").parallel("C", "i.0"),
     lambda s: s.accumulate("C", at="i"),

@@ -61,7 +61,7 @@ def close(got: np.ndarray, wanted: np.ndarray, digits: float = 2**-10) -> None:
 
 
 @HERE
-@pytest.mark.part(7)
+@pytest.mark.part(13)
 @pytest.mark.parametrize("name", UNIT)
 def test_products_beside_numpy(name: str) -> None:
     program, shapes, einsum = UNIT[name]
@@ -133,6 +133,7 @@ def test_f32_stays_f32() -> None:
     assert "polytc_multiply" not in text(MATMUL, {"A": (1024, 1024), "B": (1024, 1024)}, "f32").text
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", [replace(GPU, matrix_unit=None), DEVICES["amd-gfx90a"], DEVICES["generic-gpu"]],
                          ids=["without", "amd", "generic"])
 def test_machines_without_a_unit(machine: Machine) -> None:
@@ -162,7 +163,7 @@ def test_the_loops_by_themselves(sizes: tuple[int, ...]) -> None:
 
 
 @HERE
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("sizes", [
     (8, 1, 4, 2, 16), (8, 4, 4, 4, 32), (32, 1, 8, 2, 16), (16, 2, 16, 8, 32), (8, 1, 12, 6, 48)], ids=str)
 def test_groups_of_other_shapes(sizes: tuple[int, ...]) -> None:
@@ -171,6 +172,7 @@ def test_groups_of_other_shapes(sizes: tuple[int, ...]) -> None:
     close(made(**given), given["A"].astype(float) @ given["B"].astype(float))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("sizes", ["4,16,4 elements=16,8 along=k steps=32", "4,16,2 elements=16,4 along=k steps=64"])
 def test_large_tiles_and_their_longer_rows_fit_a_group(sizes: str) -> None:
     record = decisions.read(f"polytc decisions 1\nlocal_tiles S1_init: by=matrix rows=j,i items={sizes}\n")
@@ -180,7 +182,7 @@ def test_large_tiles_and_their_longer_rows_fit_a_group(sizes: str) -> None:
     assert int(made.options["local_bytes"]) <= GPU.local_bytes
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @HERE
 @pytest.mark.parametrize(("old", "new"), [
     ("polytc_wait_for_copies();", ""), ("k_at + lane % 16", "k_at + lane % 8"), ("+ j_vector % 2 * 2", ""),

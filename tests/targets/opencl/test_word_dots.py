@@ -44,7 +44,7 @@ def compared(s: Sum, signs: tuple[str, str], target: OpenCLTarget, seed: int = 0
     np.testing.assert_array_equal(results[low.program.outputs[-1]], s.wanted(given))
 
 
-@pytest.mark.part(30)
+@pytest.mark.part(120)
 @pytest.mark.parametrize("signs", SIGNS, ids="".join)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -52,7 +52,7 @@ def test_sums_beside_numpy(name: str, machine: str, signs: tuple[str, str]) -> N
     compared(PRODUCTS[name], signs, OpenCLTarget(MACHINES[machine]))
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("signs", SIGNS, ids="".join)
 @pytest.mark.parametrize("target", [OpenCLTarget, Plain], ids=["extension", "plain"])
 def test_sums_of_the_ends_of_the_ranges_do_not_saturate(target: type[OpenCLTarget], signs: tuple[str, str]) -> None:
@@ -61,7 +61,7 @@ def test_sums_of_the_ends_of_the_ranges_do_not_saturate(target: type[OpenCLTarge
     compared(long, signs, target(MACHINES["intel-xe"]), extreme=True)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("seed", range(100, 104))
 @pytest.mark.parametrize("target", [OpenCLTarget, Plain], ids=["extension", "plain"])
 def test_random_sums(target: type[OpenCLTarget], seed: int) -> None:

@@ -72,7 +72,7 @@ def random_cases(seed: int) -> tuple[Stencil, Program, tiling.Tiled | None]:
     return s, p, fitting(rng, p, rank)
 
 
-@pytest.mark.part(24)
+@pytest.mark.part(48)
 @pytest.mark.parametrize("seed", range(96))
 def test_random_stencils(seed: int) -> None:
     s, p, choice = random_cases(seed)
@@ -100,7 +100,7 @@ def test_random_stencils_by_compilers(seed: int, targets: tuple[str, ...]) -> No
 LINE = (Tap((-1,), 1, False), Tap((0,), 2, True), Tap((1,), 1, False))
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(14)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 17, 24, 25])
 def test_any_number_of_steps(form: str, steps: int) -> None:

@@ -72,7 +72,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("name", RIGHT)
 def test_operands_begin_where_the_text_says(name: str, targets: tuple[str, ...]) -> None:
     intrinsic, text, given, expected = RIGHT[name]
