@@ -155,6 +155,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, RUN, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_command_line(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     done = run("gemm", "--only", "256x256x256 variable", "--peers", "onnxruntime", "--seconds", "0.01", "--json", str(path))

@@ -27,6 +27,7 @@ def test_example(name: str) -> None:
     assert run(name).strip()
 
 
+@pytest.mark.long
 def test_onnx_example(models: Path) -> None:
     first, *rest = ARGUMENTS["onnx_model.py"]
     assert "softmax" in run("onnx_model.py", str(models / first), *rest).lower()

@@ -16,7 +16,7 @@ from tests.graph.random_models.judge import _explained, _moved, difference, judg
 from tests.graph.random_models.models import FAMILIES, Made, made
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.long)])
 def test_first_models(count: int) -> None:
     """None goes wrong, and most can be compared: in a process of their own, as ONNX Runtime crashes on some."""
     worker, kinds = Worker(60, judge), Counter[str]()

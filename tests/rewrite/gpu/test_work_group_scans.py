@@ -122,7 +122,6 @@ def test_on_devices(name: str, form: tuple[int, tuple[int, int]], targets: tuple
 
 
 @pytest.mark.part(39)
-@pytest.mark.part(3)
 @pytest.mark.parametrize("form", [None, (0, (4, 8)), (128, (4, 8))], ids=str)
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_that_stay_open(name: str, form: tuple[int, tuple[int, int]] | None) -> None:

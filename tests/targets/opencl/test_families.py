@@ -64,7 +64,7 @@ def test_with_every_access_checked(family: str, driver: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("machine", GPUS)
 @marked("oclgrind")
 def test_some_with_every_access_checked(machine: str, driver: str, tmp_path: Path) -> None:
-    """Each family for one kind of GPUs, without the programs that take long."""
+    """Half of each family for one kind of GPUs, without the programs that take long."""
     own = [*families.FAMILIES][GPUS.index(machine)::len(GPUS)]
     assert drivers.python(driver, tmp_path, HERE / "on_driver.py", ",".join(own), machine, "quick") == ""
     assert drivers.findings(tmp_path) == []

@@ -88,7 +88,7 @@ def in_a_group(seed: int, target: Target) -> compiler.Lowered | None:
     return None
 
 
-@pytest.mark.parametrize(("seeds", "least"), [((0, 1, 3, 8, 9), (2, 1)),
+@pytest.mark.parametrize(("seeds", "least"), [((0, 1, 3), (2, 1)),
                                               pytest.param(range(24), (10, 4), marks=pytest.mark.long)])
 def test_random_chains(targets: tuple[str, ...], seeds: Sequence[int], least: tuple[int, int]) -> None:
     """least: so many share storage; of these, arrays of other shapes."""

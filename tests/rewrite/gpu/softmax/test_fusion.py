@@ -226,7 +226,7 @@ TOLERANCES: dict[type, tuple[float, float]] = {np.float64: (1e-12, 1e-12), np.fl
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["interp", "opencl", "cuda"])
-@pytest.mark.part(33)
+@pytest.mark.part(22)
 def test_results(name: str, target: str, targets: tuple[str, ...]) -> None:
     if target == "opencl" and "opencl" not in targets or target == "cuda" and COMPILER is None:
         pytest.skip(f"no {target} here")
@@ -237,7 +237,7 @@ def test_results(name: str, target: str, targets: tuple[str, ...]) -> None:
     close(polytc.compile(case.text, to, decisions=record(case))(**arrays), case.expected(**arrays), case.dtype)
 
 
-@pytest.mark.part(11)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name: str) -> None:
     """Scores and weights are in no memory but that of the kernel, whose schedule is proved."""
