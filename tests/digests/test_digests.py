@@ -22,7 +22,6 @@ TWELFTH = 12
 """Quick tests take every twelfth program."""
 
 
-@pytest.mark.part(2)
 @pytest.mark.parametrize("target", QUICK)
 def test_some_of_the_language(target: str) -> None:
     head, *rows = _golden(target).read_text().splitlines()

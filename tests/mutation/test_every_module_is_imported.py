@@ -25,7 +25,6 @@ def imported() -> set[str]:
     return found
 
 
-@pytest.mark.part(3)
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_module_of_a_room_is_imported_by_a_test(room: str) -> None:
     paths = sorted(p for p in (ROOT / "polytc" / room).rglob("*.py") if p.name != "__init__.py")

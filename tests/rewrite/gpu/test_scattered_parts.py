@@ -135,8 +135,8 @@ OPEN = {
              lambda x, w: np.stack([np.bincount(x, w[:, d], 8) for d in range(3)], 1))}
 
 
-@pytest.mark.part(4)
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.part(3)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n == "rows" else ()) for n in OPEN])
 def test_sizes_that_stay_open(name: str) -> None:
     text, expected = OPEN[name]
     inputs = {"x": ("n",), "w": ("n", 3) if name == "rows" else ("n",)}
