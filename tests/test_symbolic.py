@@ -374,7 +374,6 @@ class Written:
         return BoundRun(self.run, buffers)
 
 
-@pytest.mark.part(3)
 @pytest.mark.parametrize(("text", "typical", "calls", "made"), [
     ("def f(i32[n] X, f32[m] z) -> (f32[m] H) { H[X[i]] += z[0] }", {"n": 1_000_000, "m": 256},
      [(1000, 5), (100_000, 256), (3000, 3000), (200_000, 3_000_000), (200_000, 3_100_000), (10, 1)], [256, 3_000_000]),
