@@ -73,6 +73,7 @@ class Tuning:
     few: bool = False
 
 
+@functools.lru_cache(maxsize=16)  # what the features mean, which it finds out once, takes a tenth of the time of a small kernel
 def _target_machine(cpu: str, features: str, level: int, triple: str, jit: bool) -> Any:
     """LLVM's of a processor, see `optimize`."""
     _initialize()
