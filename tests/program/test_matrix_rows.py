@@ -101,7 +101,7 @@ def test_a_row_takes_as_long_as_its_sum() -> None:
     """Not as long as an exp."""
     rows, plain = program(), build(TEXT, {"X": (40, 4)})
     assert matrix_rows.operations(rows.statements[0].value.fn) == (2 + 2 + 5 + 1) / 4
-    assert parallel_profitability.work(rows, rows.statements, AVX2) == parallel_profitability.work(plain, plain.statements, AVX2)
+    assert len({parallel_profitability.work(p, p.statements, AVX2) for p in (rows, plain)}) == 1
     assert costs(rows).work[0].intrinsics == 0
     assert 2 <= costs(rows).work[0].arithmetic <= 3 == costs(plain).work[0].arithmetic
     seconds = [program_time.estimate(p, Record(), AVX2).arithmetic for p in (rows, plain)]

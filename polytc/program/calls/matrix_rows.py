@@ -61,8 +61,8 @@ def total(fn: str, row: int, terms: Sequence[E], plus: Callable[[str, E, E], E],
 def operations(fn: str) -> float:
     """Sums, differences and products of a row, on average: what a call takes once its row is known."""
     rows = matrix(fn)
-    counts = (total(fn, row, [0] * len(rows[0]), lambda op, a, b: a + b + 1, lambda c, term: term + 1) for row in range(len(rows)))
-    return sum(counts) / len(rows)
+    terms = [0] * len(rows[0])
+    return sum(total(fn, r, terms, lambda op, a, b: a + b + 1, lambda c, term: term + 1) for r in range(len(rows))) / len(rows)
 
 
 def apply(fn: str, args: list[Any]) -> Any:
