@@ -6,7 +6,7 @@ import difflib
 import gc
 import os
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,18 +22,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test with `part(n)` one in n of its parameters is quick, whichever their names choose, and one at least; the others
-    are long. Of several such marks (of a class and its method, say) the largest counts."""
+    """Of a test with `part(n)` one in n of its cases is quick, and one at least; the others are long. Of several such marks (of
+    a class and its method, say) the largest counts. Cases that are marked long themselves are no part of it."""
     tests = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker("part") is not None:
+        if item.get_closest_marker("part") is not None and item.get_closest_marker("long") is None:
             tests[item.nodeid.partition("[")[0]].append(item)
-    for parameters in tests.values():
-        n = max(mark.args[0] for mark in parameters[0].iter_markers("part"))
-        parameters.sort(key=lambda item: (zlib.crc32(item.name.encode()) % n, item.name))
-        for item in parameters[1:]:
-            if zlib.crc32(item.name.encode()) % n:
+    for cases in tests.values():
+        n = max(mark.args[0] for mark in cases[0].iter_markers("part"))
+        quick = {item.nodeid for item in _spread(cases, -(-len(cases) // n))}
+        for item in cases:
+            if item.nodeid not in quick:
                 item.add_marker("long")
+
+
+def _spread(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """So many of the cases, whichever their names choose. Parameters of few values, such as targets and types, have each of
+    their values in one of these, as far as that goes."""
+    ordered = sorted(cases, key=lambda item: (zlib.crc32(item.name.encode()), item.name))
+    values = [{*item.callspec.indices.items()} if hasattr(item, "callspec") else set[tuple[str, int]]() for item in ordered]
+    many = Counter(name for name, _ in set[tuple[str, int]]().union(*values))
+    seen, first, others = set[tuple[str, int]](), list[pytest.Item](), list[pytest.Item]()
+    for item, own in zip(ordered, values, strict=True):
+        few = {(name, k) for name, k in own if many[name] <= count}
+        (others if few <= seen else first).append(item)
+        seen |= few
+    return [*first, *others][:count]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where the environment lets Python keep no bytecode, the many processes that tests start keep it in a folder of the
+    session, so that not each of them has to compile all of polytc's modules."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        base = tmp_path_factory.getbasetemp()
+        os.environ["PYTHONPYCACHEPREFIX"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode")
 
 
 def pytest_collection_finish() -> None:

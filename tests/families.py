@@ -248,3 +248,14 @@ FAMILIES = {family: tuple(_BY_NAME.pop(name) for name in names) for family, name
 """Each program once."""
 OTHERS = tuple(_BY_NAME)
 """Names of programs that belong to no family yet."""
+LIKE_OTHERS = frozenset({
+    "triangle of a product", "elimination by blocks", "tiles of both", "tc WaveNet block", "tc strided conv2d", "tc conv2d",
+    "tc group convolution", "padded conv", "tc MLP1", "tc kronecker", "tc sgemm", "tc tmm"})
+"""Programs that compile long and whose family has quicker ones of their kind."""
+
+
+def quick(family: str) -> list[Program]:
+    """Its programs without those."""
+    found = [p for p in FAMILIES[family] if p.name not in LIKE_OTHERS]
+    assert found
+    return found

@@ -356,6 +356,7 @@ def test_nothing_is_written_when_a_call_is_refused() -> None:
 
 # ---- stages
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "opencl", "interp"])
 def test_every_stage_prints(target: str) -> None:
     text = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:8, w in 0:8"

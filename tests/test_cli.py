@@ -355,12 +355,6 @@ def test_export_opencl_of_a_program_and_of_a_model(tmp_path: Path) -> None:
     assert (tmp_path / "net" / "net.weights").stat().st_size >= 48
     good("export", "opencl", MATMUL, "--shape", "A=M,K", "--shape", "B=K,N", "-o", str(tmp_path / "open"))
     assert "open: M, K, N" in (tmp_path / "open" / "program.cl").read_text(encoding="utf-8")
-    told = good("export", "opencl", MATMUL, "--shape", "A=M,K", "--shape", "B=K,N", "-o", str(tmp_path / "two"),
-                "--typical", "M=2048,K=2048,N=2048", "--typical", "M=16,K=8192", "--typical", "N=16")
-    assert "2 variants, chosen in" in told
-    assert "M=16, K=8192, N=16" in told
-    good("export", "opencl", MATMUL, "--shape", "A=M,K", "--shape", "B=K,N", "-o", str(tmp_path / "one"), "--variants", "1")
-    assert "_variant" not in (tmp_path / "one" / "program.h").read_text(encoding="utf-8")
     refused(2, "--variants is for one program", "export", "opencl", str(tmp_path / "net.onnx"), "--variants", "2", "-o", "x")
     for command in (("export", "opencl"), ("export", "c"), ("compile",)):
         usage = 1 if command == ("compile",) else 2
@@ -369,6 +363,16 @@ def test_export_opencl_of_a_program_and_of_a_model(tmp_path: Path) -> None:
     refused(2, "--symbolic", "compile", str(tmp_path / "net.onnx"), "--symbolic", "-o", str(tmp_path / "forgotten"))
     assert not (tmp_path / "forgotten").exists()
     refused(2, "neither", "export", "opencl", "nothing", "-o", str(tmp_path))
+
+
+@pytest.mark.long
+def test_export_opencl_with_variants(tmp_path: Path) -> None:
+    told = good("export", "opencl", MATMUL, "--shape", "A=M,K", "--shape", "B=K,N", "-o", str(tmp_path / "two"),
+                "--typical", "M=2048,K=2048,N=2048", "--typical", "M=16,K=8192", "--typical", "N=16")
+    assert "2 variants, chosen in" in told
+    assert "M=16, K=8192, N=16" in told
+    good("export", "opencl", MATMUL, "--shape", "A=M,K", "--shape", "B=K,N", "-o", str(tmp_path / "one"), "--variants", "1")
+    assert "_variant" not in (tmp_path / "one" / "program.h").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("language", "ending"), [("cuda", "cu"), ("hip", "hip")])

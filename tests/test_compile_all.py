@@ -66,9 +66,10 @@ def test_what_they_compile_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_known_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYTC_PROCESSES", "3")
-    first = [f.result() for f in compile_all.start_programs(programs(), "cpu", 1)]
+    few = programs()[-5:]
+    first = [f.result() for f in compile_all.start_programs(few, "cpu", 1)]
     monkeypatch.setattr(compiler, "lower_program", None)
-    assert [f.result() for f in compile_all.start_programs(programs(), "cpu", 1)] == first
+    assert [f.result() for f in compile_all.start_programs(few, "cpu", 1)] == first
 
 
 @pytest.mark.long

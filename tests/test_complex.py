@@ -48,7 +48,7 @@ UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "((((x[i]+1)*x[i]+2)*x[i]-3)*x[i]+4)*x[i]/x[i]": lambda a: ((((a + 1) * a + 2) * a - 3) * a + 4) * a / a}
 
 
-@pytest.mark.part(10)
+@pytest.mark.part(23)
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("text", UNARY)
 def test_elements(text: str, dtype: Any, targets: tuple[str, ...]) -> None:
@@ -152,7 +152,7 @@ def test_a_loop_over_an_element_that_is_made_of_itself() -> None:
         close(memory, wanted)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(("value", "wanted"), [
     ("v[i] * abs(v[i])", lambda v: v * abs(v)), ("v[i] / abs(v[i])", lambda v: v / abs(v)),
     ("real(v[i]) * v[i]", lambda v: v.real * v),
@@ -225,6 +225,7 @@ def test_strides_out_and_constants() -> None:
     close(fixed(a), a @ b)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_open_sizes(target: str) -> None:
     op = polytc.compile("def f(c64[M,K] A, c64[K,N] B) -> (C) { C[i,j] += A[i,k]*B[k,j] }", symbolic=True, target=target)

@@ -38,7 +38,7 @@ def plain(text: str) -> list[str]:
     return [line.split("#")[0].rstrip() for line in text.splitlines()]
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_record_gives_the_same_code(name: str, target: str) -> None:
@@ -69,7 +69,7 @@ def test_a_block_of_panels_fits_on_a_stack() -> None:
         polytc.lower(MATMUL, LLVMTarget(AVX2), shapes=shapes, decisions=str(own.decisions).replace("block=48", "block=96", 1))
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("edit", range(3))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_edited_record_is_followed(name: str, edit: int) -> None:

@@ -41,6 +41,7 @@ def test_a_write_beside_an_array_is_found(at: int, where: str) -> None:
         _run(at, "")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("at", "side"), [(4, "end"), (-1, "start"), (1100, "start")])
 def test_a_protected_page_ends_the_process(at: int, side: str) -> None:
     process = mp.get_context("spawn").Process(target=_run, args=(at, side))

@@ -101,7 +101,7 @@ def test_every_public_type_has_a_case() -> None:
     assert types == set(PUBLIC)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(("make", "view"), [*(c for cases in PUBLIC.values() for c in cases), *OTHERS])
 def test_copies_and_pickles(make: Callable[[], Any], view: Callable[[Any], Any]) -> None:
     value = make()

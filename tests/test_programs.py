@@ -140,7 +140,7 @@ FAMILIES = (*CONVOLUTIONS, "softmax, long rows", "matmul transposed right", "bat
 """What OpenCL's compiler takes long for, and is on the GPU's strategy below or in tests/families.py."""
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("name", SMALL)
 def test_small_on_every_target(name: str, targets: tuple[str, ...]) -> None:
     program = build(*SMALL[name])
@@ -181,7 +181,7 @@ def test_in_the_order_of_the_program(name: str) -> None:
     check(build(*SMALL[name]), "cpu", "program")
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(17)
 @pytest.mark.parametrize("name", but(SMALL, {
     "padded conv, bias, relu", "depthwise conv", "softmax, short rows", "matmul transposed left", "matmul transposed right",
     "batched, bias, relu", "sum of all", "sum of columns", "pool, then dense", "moments", "guarded stencil", "permute"}))
@@ -189,7 +189,7 @@ def test_schedules_of_isl(name: str) -> None:
     check(build(*SMALL[name]), "cpu", "isl")
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(20)
 @pytest.mark.parametrize("name", but({**SMALL, **LARGE}, {  # which tests/rewrite/gpu/test_local_tiles.py maps, too
     "batched matmul", "conv 3x3", "conv 1x1", "conv 3x3, small maps"}))
 def test_gpu_mapping(name: str, targets: tuple[str, ...]) -> None:
@@ -200,7 +200,7 @@ def test_gpu_mapping(name: str, targets: tuple[str, ...]) -> None:
     check(build(text, shapes), GPU)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", LARGE)
 def test_large(name: str, target: str, targets: tuple[str, ...]) -> None:
@@ -222,7 +222,7 @@ QUICK_DTYPES = {"matmul": ("f64", "i32", "i64", "u8", "i8"), "matmul transposed 
                 "transpose": ("i64", "i8"), "sum of rows": ("f64", "i8"), "padded strided conv": ("i32",)}
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(13)
 @pytest.mark.parametrize(("name", "dtype"), [
     pytest.param(name, dtype, marks=[] if dtype in quick else pytest.mark.long)
     for name, quick in QUICK_DTYPES.items() for dtype in ("f64", "i32", "i64", "u8", "i8")])

@@ -151,7 +151,7 @@ def opened(case: Case, target: str) -> polytc.Op:
     return polytc.compile(case.text, target, shapes=case.shapes, dtypes=case.dtypes, typical=case.typical)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(15)
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_serves_all_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled once."""
@@ -180,7 +180,7 @@ def test_interp(name: str) -> None:
         case.check(op, {n: start + 2 * k % 5 for k, n in enumerate(case.names)}, start)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n in ("batched", "layer") else n for n in CASES])
 def test_opencl(name: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, TypeVar
 
 from polytc.codegen import loops
@@ -120,7 +120,7 @@ def map_expr(e: loops.Expr, f: Callable[[loops.Expr], loops.Expr]) -> loops.Expr
 def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],
              on_expr: Callable[[loops.Expr], loops.Expr]) -> loops.Stmt:
     """Rewrite bottom-up: on_expr on every expression (whole trees, see map_expr), on_stmt on every statement after its
-    parts."""
+    parts. A statement whose parts stay stays itself."""
     def go(x: loops.Stmt) -> loops.Stmt:
         return map_stmt(x, on_stmt, on_expr)
     match s:
@@ -129,13 +129,21 @@ def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],
             if lower is not s.lower or upper is not s.upper or body is not s.body:
                 s = replace(s, lower=lower, upper=upper, body=body)
         case loops.If():
-            s = loops.If(on_expr(s.cond), go(s.then), go(s.orelse) if s.orelse is not None else None)
+            cond, then, orelse = on_expr(s.cond), go(s.then), go(s.orelse) if s.orelse is not None else None
+            if cond is not s.cond or then is not s.then or orelse is not s.orelse:
+                s = loops.If(cond, then, orelse)
         case loops.Store():
-            s = loops.Store(s.buffer, tuple(map(on_expr, s.indices)), on_expr(s.value), s.origin, s.atomic)
+            indices, value = tuple(map(on_expr, s.indices)), on_expr(s.value)
+            if value is not s.value or not all(map(is_, indices, s.indices)):
+                s = loops.Store(s.buffer, indices, value, s.origin, s.atomic)
         case loops.Block():
-            s = loops.Block(tuple(map(go, s.stmts)))
+            stmts = tuple(map(go, s.stmts))
+            if not all(map(is_, stmts, s.stmts)):
+                s = loops.Block(stmts)
         case loops.Alloc():
-            s = loops.Alloc(s.buffer, go(s.body))
+            body = go(s.body)
+            if body is not s.body:
+                s = loops.Alloc(s.buffer, body)
         case loops.Barrier():
             pass
     return on_stmt(s)

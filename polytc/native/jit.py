@@ -10,7 +10,7 @@ import ctypes.util
 import functools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,12 +149,30 @@ def _run(passes: Any, over: Sequence[Any], builder: Any) -> None:
         passes.detach()                                               # ended: not once more, should llvmlite learn it
 
 
+def counts_places(architecture: str) -> bool:
+    """Are loops of code that gets few passes made without LLVM's loop-strength-reduce, as it counts the places that they walk
+    over itself (targets.llvm.walks)? The addresses of other processors have no room for a pointer, a number and a distance."""
+    return architecture == "x86_64"
+
+
+def _made(emit: Callable[[Any], Any], module: Any, machine: Any, few: bool) -> Any:
+    """Machine code of a module. The option is of all of LLVM in this process: nobody else makes code until it is set back."""
+    if not few or not counts_places(machine.triple.partition("-")[0]):
+        return emit(module)
+    with _CALLS:
+        llvm.set_option("polytc", "-disable-lsr=true")
+        try:
+            return emit(module)
+        finally:
+            llvm.set_option("polytc", "-disable-lsr=false")
+
+
 def assembly(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "") -> str:
     """Optimised assembly text of a module."""
     with _LOCK:
         module, machine = optimize(text, cpu, features, tuning, triple)
         module, machine = _emittable(module, machine, cpu, features, tuning.level, triple)
-        return str(machine.emit_assembly(module))
+        return str(_made(machine.emit_assembly, module, machine, tuning.few))
 
 
 def build(text: str, cpu: str, features: str, tuning: Tuning) -> bytes:
@@ -162,7 +180,7 @@ def build(text: str, cpu: str, features: str, tuning: Tuning) -> bytes:
     with _LOCK:
         module, machine = optimize(text, cpu, features, tuning)
         module, machine = _emittable(module, machine, cpu, features, tuning.level)
-        return bytes(machine.emit_object(module))
+        return bytes(_made(machine.emit_object, module, machine, tuning.few))
 
 
 def link(texts: Sequence[tuple[str, Tuning]], cpu: str, features: str, triple: str = "") -> bytes:
@@ -177,7 +195,7 @@ def link(texts: Sequence[tuple[str, Tuning]], cpu: str, features: str, triple: s
                 whole.link_in(module)
         assert machine is not None, "no modules"
         whole, machine = _emittable(whole, machine, cpu, features, texts[-1][1].level, triple, jit=False)
-        return bytes(machine.emit_object(whole))
+        return bytes(_made(machine.emit_object, whole, machine, all(tuning.few for _, tuning in texts)))
 
 
 class Linked:

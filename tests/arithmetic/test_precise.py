@@ -106,7 +106,7 @@ def run(case: Case, target: str, schedule: str | None, threads: int, *, precise:
     return out
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("schedule", [None, "isl", "program"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_strategy(name: str, schedule: str | None, targets: tuple[str, ...]) -> None:
@@ -120,7 +120,7 @@ def test_every_strategy(name: str, schedule: str | None, targets: tuple[str, ...
             assert np.array_equal(found, expected), f"{target}, schedule {schedule}, {threads} threads"
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("name", [n for n in CASES if n != "prefix sum"])
 def test_the_inputs_tell(name: str) -> None:
     """Without `precise` the same inputs give other bits: the test above can fail."""

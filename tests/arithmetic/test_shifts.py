@@ -27,7 +27,7 @@ def counts(kind: str) -> np.ndarray:
     return numbers(kind) if kind == "?" else R.integers(-9 if kind[0] == "i" else 0, 80, 40).astype(kind)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("a", TYPES)
 def test_two_types(a: str, op: str, targets: tuple[str, ...]) -> None:

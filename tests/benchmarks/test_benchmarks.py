@@ -66,7 +66,7 @@ def test_every_set_has_a_tiny_case() -> None:
     assert set(TINY) == set(SETS)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("table", TINY)
 def test_tiny_case_agrees_with_onnxruntime(table: str, workers: dict[str, Worker]) -> None:
     result = contest.compete(table, SETS[table].case(TINY[table]), workers, seconds=0.01, limits=LIMITS)
@@ -155,6 +155,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, RUN, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_command_line(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     done = run("gemm", "--only", "256x256x256 variable", "--peers", "onnxruntime", "--seconds", "0.01", "--json", str(path))
@@ -163,6 +164,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert "256x256x256 variable" in run("--show", str(path)).stdout
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("arguments", [["gem"], [], ["gemm", "--peers", "tvm"], ["gemm", "--part", "3/2"]])
 def test_refused(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", [str(RUN), *arguments])

@@ -37,7 +37,7 @@ def but(others: set[str]) -> list[Any]:
     return [pytest.param(p, id=p.name, marks=pytest.mark.long if p.name in others else ()) for p in ALL]
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("program", ALL, ids=lambda p: p.name)
 def test_on_every_target(program: Program, targets: tuple[str, ...]) -> None:
     for target in ("evaluate", *targets):
@@ -45,13 +45,13 @@ def test_on_every_target(program: Program, targets: tuple[str, ...]) -> None:
             check(program, target)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("program", but(AS_OTHERS))
 def test_in_the_interpreter(program: Program) -> None:
     check(program, "interp")
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("program", but(ON_DEVICES))
 def test_on_the_opencl_device(program: Program, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:

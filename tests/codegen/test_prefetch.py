@@ -99,6 +99,7 @@ def test_all_lines_of_the_next_panel_are_fetched_in_their_order(turns: int, widt
     assert [*dict.fromkeys(fetched)] == sorted({*fetched})
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 768, 768), (37, 1000, 515), (3, 1000, 777)])
 def test_results(rows: int, columns: int, depth: int) -> None:
     rng = np.random.default_rng(0)

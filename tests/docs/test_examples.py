@@ -21,11 +21,13 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", sorted({p.name for p in EXAMPLES.glob("[!_]*.py")} - LONG - set(ARGUMENTS)))
 def test_example(name: str) -> None:
     assert run(name).strip()
 
 
+@pytest.mark.long
 def test_onnx_example(models: Path) -> None:
     first, *rest = ARGUMENTS["onnx_model.py"]
     assert "softmax" in run("onnx_model.py", str(models / first), *rest).lower()

@@ -97,7 +97,7 @@ def _parameters(test: Any) -> list[tuple[dict[str, Any], str]]:
     return found
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(18)
 @pytest.mark.parametrize("case", [*_cases("evaluate"), *_cases("cpu")])
 def test_numpys_own(case: Any) -> None:
     case()

@@ -15,6 +15,7 @@ OPEN = {"A": ("M", "K"), "B": ("K", "N")}
 TYPICAL = {"M": 300, "K": 200, "N": 100}
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("target", ["cpu", "opencl", "cuda"])
 def test_open_sizes_are_counted_at_their_typical_values(target: str) -> None:
     found = polytc.explain(MATMUL, target, shapes=OPEN, typical=TYPICAL, roofline=False)
@@ -25,6 +26,7 @@ def test_open_sizes_are_counted_at_their_typical_values(target: str) -> None:
     assert "M=300, K=200, N=100" in found.html
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a", "mali"])
 def test_the_page_of_a_device_has_its_roofline_and_its_kernels(machine: str) -> None:
     page = polytc.explain(MATMUL, "opencl", shapes={"A": (512, 512), "B": (512, 512)}, machine=machine).html
@@ -46,7 +48,7 @@ def test_the_roofs_of_a_device_are_those_of_its_data_sheet() -> None:
     assert bound.memory == pytest.approx(3 * 4 * 512**2 / 3.35e12, rel=0.01)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("device", [n for n in DEVICES if not n.startswith(("nvidia", "amd"))])
 def test_every_record_is_a_target(device: str) -> None:
     head, line = good("explain", MATMUL, "--target", device, "--typical", "I=256", "--typical", "J=256").splitlines()[:2]

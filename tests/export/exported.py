@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -94,6 +95,7 @@ def built(folder: Path, name: str, libraries: Sequence[str] = ("-lOpenCL",), com
     subprocess.run([compiler, *STRICT, "main.c", f"{name}.c", *libraries, "-o", "run"], cwd=folder, check=True)
 
 
+@functools.cache
 def opencl(compiler: str) -> list[str]:
     """The flags for OpenCL: of the system's header and loader, else of a header of the tests and the loader of pyopencl. Skips
     without either."""

@@ -46,6 +46,7 @@ def run(folder: Path, name: str, inputs: Sequence[np.ndarray], cc: str, sizes: M
     return exported.in_c(folder, name, inputs, ["-lm", *flags], sizes, cc)
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_a_padded_convolution(compiler_of_c: str, tmp_path: Path) -> None:
     x, w = random(1, 8, 14, 14), random(16, 8, 3, 3, seed=1)
@@ -53,6 +54,7 @@ def test_a_padded_convolution(compiler_of_c: str, tmp_path: Path) -> None:
     exported.agree(run(folder, "conv3x3", [x, w], compiler_of_c), [padded_convolution(x, w)])
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_a_normalisation(compiler_of_c: str, tmp_path: Path) -> None:
     x, g = random(37, 53), random(53, seed=1)
@@ -65,6 +67,7 @@ def test_a_normalisation(compiler_of_c: str, tmp_path: Path) -> None:
 COMPLEX = "C[i,j] += A[i,k]*conj(B[k,j]); s += C[i,j]*2j\n-> (C, s)"
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_complex_numbers_are_pairs(compiler_of_c: str, tmp_path: Path) -> None:
     a, b = (x + 1j * y for x, y in ((random(9, 7), random(9, 7, seed=1)), (random(7, 20, seed=2), random(7, 20, seed=3))))
@@ -104,6 +107,7 @@ def test_a_remainder_by_a_size_that_is_not_fixed(tmp_path: Path) -> None:
         exported.agree(run(folder, "turned", [x], COMPILERS[0], {"N": n}), [np.roll(x, -1) - x])
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_halves_booleans_doubles_and_integers(compiler_of_c: str, tmp_path: Path) -> None:
     given, expected = exported.many()
@@ -123,7 +127,7 @@ def test_values_that_are_halves_where_no_array_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["D"].view(np.uint32), (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["main", "exp", "int", "I", "2 bad */ name", "size_t", "memory"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("exp[i] = self[i] + memory[i] * I[i]", tmp_path, name, shapes={"self": (5,), "memory": (5,), "I": (5,)})
@@ -136,7 +140,7 @@ OF_C = ("NAN INFINITY M_PI", "BUFSIZ SEEK_SET SIZE_MAX", "INT8_MAX OF AS")
 OF_HOSTS = ("buffers aligned places", "mm mm_1 mm_run", "PARALLEL self number", "file_of loaded stored")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(7)
 @pytest.mark.parametrize(("names", "extent"), [
     *((n, 6) for n in OF_C), *((n, "N") for n in OF_HOSTS),
     *(pytest.param(n, e, marks=pytest.mark.long) for group, e in ((OF_C, "N"), (OF_HOSTS, 6)) for n in group)])
@@ -149,6 +153,7 @@ def test_any_array_gives_code_that_compiles(names: str, extent: int | str, tmp_p
     exported.agree(found, [x.astype(np.float64) @ y + x])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("size", ["product", "saturated", "floordiv"])
 def test_any_size_gives_code_that_compiles(size: str, tmp_path: Path) -> None:
     folder = write("B[i,j] = A[i,j] + 1", tmp_path, "plus", shapes={"A": (size, "n")})
@@ -156,6 +161,7 @@ def test_any_size_gives_code_that_compiles(size: str, tmp_path: Path) -> None:
     exported.agree(run(folder, "plus", [a], COMPILERS[0], {size: 3, "n": 5}), [a + 1])
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_a_model_with_hostile_names(compiler_of_c: str, tmp_path: Path) -> None:
     r = np.random.default_rng(3)
@@ -178,6 +184,7 @@ def test_a_model_with_hostile_names(compiler_of_c: str, tmp_path: Path) -> None:
     assert (done.returncode, "weights cannot be read" in done.stderr) == (1, True)
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_inputs_that_nothing_reads(compiler_of_c: str, tmp_path: Path) -> None:
     a, b = random(5), random(7, seed=1)
@@ -205,6 +212,7 @@ def test_programs_do_not_run_on_the_target() -> None:
     assert info.value.code == "E514"
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_rows_that_are_walked_as_one(compiler_of_c: str, tmp_path: Path) -> None:
     folder = write(ROWS, tmp_path, shapes=ROW_SHAPES)
@@ -213,6 +221,7 @@ def test_rows_that_are_walked_as_one(compiler_of_c: str, tmp_path: Path) -> None
         exported.agree(run(folder, "rows", [x, z], compiler_of_c, dict(zip("nm", sizes, strict=True))), [2*x + z])
 
 
+@pytest.mark.part(2)
 @BOTH
 def test_what_is_named_is_used(compiler_of_c: str, tmp_path: Path) -> None:
     """All warnings are errors: numbers that tiles of a strided convolution share, and only some of them need."""

@@ -53,6 +53,7 @@ def run(folder: Path, name: str, inputs: Sequence[np.ndarray], sizes: Mapping[st
     return exported.outputs(folder, name, inputs, sizes)
 
 
+@pytest.mark.part(2)
 @DIALECTS
 def test_a_padded_convolution(dialect: cuda.Dialect, tmp_path: Path) -> None:
     x, w = random(1, 8, 14, 14), random(16, 8, 3, 3, seed=1)
@@ -60,7 +61,7 @@ def test_a_padded_convolution(dialect: cuda.Dialect, tmp_path: Path) -> None:
     exported.agree(run(folder, "conv3x3", [x, w]), [padded_convolution(x, w)])
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a", "mali", "intel-xe"])
 def test_a_normalisation(machine: str, tmp_path: Path) -> None:
     x, g = random(37, 53), random(53, seed=1)
@@ -83,6 +84,7 @@ def test_sizes_that_are_not_fixed_are_arguments(tmp_path: Path) -> None:
     assert (done.returncode, "is no size" in done.stderr) == (1, True)
 
 
+@pytest.mark.part(2)
 @DIALECTS
 def test_launches_in_loops_of_the_host(dialect: cuda.Dialect, tmp_path: Path) -> None:
     text = """def heat(inout f32[N,M] A) -> (A) {
@@ -100,6 +102,7 @@ def test_launches_in_loops_of_the_host(dialect: cuda.Dialect, tmp_path: Path) ->
     assert '"for": "t"' in (folder / "heat.json").read_text()
 
 
+@pytest.mark.part(2)
 @DIALECTS
 def test_a_scan_in_one_pass(dialect: cuda.Dialect, tmp_path: Path) -> None:
     """Of a given size, and of sizes that the host is told; it clears the words by a launch."""
@@ -128,7 +131,7 @@ def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], wanted)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", ["main", "exp", "int", "threadIdx", "2 bad */ name", "size_t", "cudaMalloc", "dim3"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("exp[i] = self[i] + stream[i] * f32x4[i]", tmp_path, name,
@@ -138,6 +141,7 @@ def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     exported.agree(run(folder, own, [a, b, c]), [a + b * c])
 
 
+@pytest.mark.part(2)
 @DIALECTS
 def test_a_model_with_hostile_names(dialect: cuda.Dialect, tmp_path: Path) -> None:
     r = np.random.default_rng(3)
@@ -215,6 +219,7 @@ def two(x: np.ndarray) -> np.ndarray:
     return t * t[::-1]
 
 
+@pytest.mark.part(2)
 @DIALECTS
 def test_the_host_in_a_project(dialect: cuda.Dialect, tmp_path: Path) -> None:
     write("T[i] = X[i] + X[511-i]; Y[i] = T[i] * T[511-i]", tmp_path, "host", dialect, shapes={"X": (512,)})

@@ -17,6 +17,7 @@ from tests.export.test_refusals import library, session  # noqa: F401
 from tests.export.variants_here import POINTS, SM90, multiples_of, product, program
 
 
+@pytest.mark.part(2)
 @pytest.mark.skipif(cuda_here.COMPILER is None, reason="there is no C++ compiler")
 @DIALECTS
 def test_cuda_and_hip(dialect: cuda.Dialect, tmp_path: Path) -> None:

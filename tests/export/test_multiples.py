@@ -52,7 +52,7 @@ CASES = {
 }
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("divisor", [4, 128])
 @pytest.mark.parametrize("name", CASES)
 def test_plans_for_multiples_compute_the_same(name: str, divisor: int, tmp_path: Path, session: Any) -> None:  # noqa: F811

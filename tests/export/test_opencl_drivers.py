@@ -36,7 +36,7 @@ def write(p: Program, to: Path, target: OpenCLTarget) -> list[np.ndarray]:
     return [arrays[n] for n in program.inputs]
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(17)
 @pytest.mark.opencl
 @pytest.mark.parametrize("name", EXPORTED)
 def test_on_each_driver(name: str, tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ def test_a_buffer_that_is_too_small_is_refused(tmp_path: Path) -> None:
         exported.in_c(folder, "plus", [random(8)])
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", ["main", "queue", "exp", "int", "build", "2 bad */ name", "launches", "size_t"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("queue[i] = self[i] + memory[i] * k[i]", tmp_path, name,
@@ -193,6 +194,7 @@ def test_values_that_do_not_live_together_share_buffers(tmp_path: Path) -> None:
     assert set(range(len(found["buffers"]))) == temporaries
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["conv3x3.cl", "conv3x3.json"])
 def test_golden(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     write(CONV, tmp_path, "conv3x3", shapes=CONV_SHAPES)
@@ -282,6 +284,7 @@ def test_sizes_called_like_words_of_python_and_c(tmp_path: Path) -> None:
     exported.agree(exported.in_c(folder, "twice", [x], sizes={"class": 9, "from": 5}), [2 * x])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "mali"])
 def test_a_named_machine(machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["polytc", "export", "opencl", "C[i,j] += A[i,k]*B[k,j]", "--shape", "A=64,64", "--shape", "B=64,64",
@@ -323,6 +326,7 @@ def times(c: np.ndarray, start: np.ndarray) -> np.ndarray:
     return u
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("open_", [False, True])
 def test_the_hosts_run_loops_of_launches(tmp_path: Path, open_: bool) -> None:
     machine = GENERIC_GPU.costing({"launches.launch": 0.0})
@@ -341,7 +345,7 @@ def test_the_hosts_run_loops_of_launches(tmp_path: Path, open_: bool) -> None:
     exported.agree(exported.in_python(folder, "times", [c, start]), [times(c, start)])
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("sizes", ROW_SIZES)
 def test_rows_that_are_walked_as_one(tmp_path: Path, sizes: tuple[int, int]) -> None:
     """The product of two sizes is a size, which the hosts compute."""

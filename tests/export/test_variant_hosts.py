@@ -79,6 +79,7 @@ def matmul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matmul]:
     found.code.host_release(found.made)
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("divisor", "point"), [(4, POINTS[0]), (128, POINTS[0]), (4, {"I": 64, "K": 8192, "J": 64}),
                                                 (128, {"I": 4096, "K": 4096, "J": 1})])
 def test_sizes_that_are_multiples(divisor: int, point: dict[str, int], tmp_path: Path) -> None:
@@ -115,6 +116,7 @@ def test_multiples_have_aligned_vectors_and_whole_tiles() -> None:
     assert plain.count("if (") > aligned.count("if (") > whole.count("if (") == whole.count("?") == 0
 
 
+@pytest.mark.long
 def test_plans_of_multiples_are_found() -> None:
     made = variants.of_program(program(), OpenCLTarget(SM90), "mm", limit=6)
     assert any(v.parts for v in made.variants)
@@ -266,6 +268,7 @@ def test_the_folder_tells_the_rule(matmul: Matmul) -> None:
     assert "host_force" in (matmul.folder / "host.h").read_text()
 
 
+@pytest.mark.long
 def test_loops_of_launches_in_variants(tmp_path: Path, session: Any) -> None:  # noqa: F811
     machine = SM90.costing({"launches.launch": 0.0})
     built = program(TIMES, {"c": ("T",), "start": ("N",)})
@@ -277,6 +280,7 @@ def test_loops_of_launches_in_variants(tmp_path: Path, session: Any) -> None:  #
     exported.agree(exported.in_python(tmp_path, "times", [c, start]), [times(c, start)])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("number", [0, 1])
 def test_rows_with_sizes_of_their_own(number: int, tmp_path: Path, session: Any) -> None:  # noqa: F811
     points = [{"n": 4096, "m": 512}, {"n": 16, "m": 1 << 16}]

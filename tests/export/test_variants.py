@@ -31,8 +31,8 @@ def test_a_program_is_planned_for_many_sizes_and_few_plans_stay() -> None:
     assert len({str(p) for p in plans}) == len(plans)
     assert any("by=parts" in line for p in plans for line in p), "few results and many terms are divided"
     assert any("by=parts" not in str(p) and "by=tiles" in str(p) for p in plans), "large products are not"
+    one_plan = bundle.of_program(program(), OpenCLTarget(SM90))
     for point, most in (({"I": 64, "K": 4096, "J": 64}, 0.5), ({"I": 4096, "K": 4096, "J": 4096}, 1.05)):
-        one_plan = bundle.of_program(program(), OpenCLTarget(SM90))
         own, one = (min(seconds(v, point) for v in b.variants) for b in (made, one_plan))
         assert own < most * one, point
     assert "Planned for" in made.about[0]
@@ -65,16 +65,17 @@ def test_each_makes_up_for_what_the_others_lose() -> None:
     assert variants._cover([even, left, right], 2, [even])[0] is even
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_forks_plan_the_same(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("count", "extents"), [
+    (2, (1, 4096)), *(pytest.param(n, (1, 64, 4096), marks=pytest.mark.long) for n in (2, 3))])
+def test_forks_plan_the_same(count: int, extents: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     built, target = program(), OpenCLTarget(SM90)
-    points = [{"I": i, "K": k, "J": 64} for i in (1, 64, 4096) for k in (1, 64, 4096, 1 << 16)]
+    points = [{"I": i, "K": k, "J": 64} for i in extents for k in (*extents, 1 << 16)]
 
     def planned(number: int) -> list[planning.Plan]:
         monkeypatch.setenv("POLYTC_PROCESSES", str(number))
         return planning.of_points(built, target, points, POINTS)
     alone, shared = planned(1), planned(count)
-    assert len(alone) >= 5
+    assert len(alone) >= 2 * len(extents) - 1
     assert [(p.typical, p.launches, p.seconds) for p in alone] == [(p.typical, p.launches, p.seconds) for p in shared]
     assert all(p.lowered is not None and not p.lowered.source.text for p in alone)
     for a, b in zip(alone, shared, strict=True):
@@ -100,6 +101,7 @@ PREFIX = """def prefix(f32[n] v) -> (P) {
 }"""
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a", "mali"])
 def test_a_loop_without_iterations_at_a_typical_size(machine: str) -> None:
     target, points = OpenCLTarget(DEVICES[machine]), [{"n": 1}, {"n": 1 << 20}]
@@ -130,6 +132,7 @@ def exact(v: Bundle, point: Mapping[str, int]) -> float:
     return total
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("text", "shapes", "points"), [
     (MATMUL, SHAPES, POINTS),
     (SOFTMAX, {"X": ("n", "m"), "b": ("m",)}, [{"n": 4096, "m": 512}, {"n": 16, "m": 1 << 16}]),

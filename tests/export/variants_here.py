@@ -35,7 +35,14 @@ def program(text: str = MATMUL, shapes: Mapping[str, Sequence[Any]] = SHAPES) ->
 
 def of(text: str = MATMUL, shapes: Mapping[str, Sequence[Any]] = SHAPES, points: Sequence[Mapping[str, int]] = POINTS,
        name: str = "host", **given: Any) -> Bundle:
-    return variants.of_program(program(text, shapes), OpenCLTarget(SM90), name, typical=points, **given)
+    asked = repr((text, shapes, points, name, sorted(given.items())))
+    if asked not in _MADE:
+        _MADE[asked] = variants.of_program(program(text, shapes), OpenCLTarget(SM90), name, typical=points, **given)
+    return _MADE[asked]
+
+
+_MADE: dict[str, Bundle] = {}
+"""By what was asked for: many tests look at the same bundles."""
 
 
 def product(sizes: Sequence[int], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

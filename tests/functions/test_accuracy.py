@@ -56,7 +56,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(a, b, equal_nan=True) and np.array_equal(np.signbit(a)[numbers], np.signbit(b)[numbers])
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", ["SINPI", "RGAMMA", "GAMMA", "LGAMMA", "ERF_NEAR"])
 def test_the_coefficients_are_those_that_the_script_computes(name: str) -> None:
     computed, lost = minimax.solve(minimax_special.TYPED[name][1])
@@ -79,7 +79,7 @@ def test_the_error_is_the_documented_one(name: str, dtype: DType) -> None:
     assert np.array_equal(compute(name, dtype, x), y, equal_nan=True)  # the place of an element does not matter
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(32)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", NAMES)
@@ -135,7 +135,7 @@ VALUES = {
 }
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(13)
 @DTYPES
 @TARGETS
 @pytest.mark.parametrize("name", sorted(VALUES))

@@ -28,7 +28,7 @@ from tests.generator.judge import Outcome, built, judge
 from tests.generator.worker import Worker
 from tests.meaning.run import meaning
 
-SETTINGS = settings(max_examples=10, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=6, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large,
                                            HealthCheck.large_base_example])
 

@@ -59,7 +59,7 @@ def opened(model: onnx.ModelProto, **options: Any) -> Model:
     return polytc.load_onnx(model).compile(threads=1, symbolic=True, **options)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("name", MODELS)
 def test_new_sizes_are_bound_and_nothing_else(name: str, counts: Counts, runtime: Runtime) -> None:
     case = MODELS[name]
@@ -92,7 +92,7 @@ def test_images_of_an_open_batch_have_channels_last(runtime: Runtime) -> None:
     assert [k.result for k in model.profile({"x": x}, runs=1).kernels] == ["f32[3, 7, 7, 64]", "f32[3, 32, 7, 7]"]
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("name", MODELS)
 def test_sizes_of_0_and_1_are_right(name: str, runtime: Runtime) -> None:
     case = MODELS[name]

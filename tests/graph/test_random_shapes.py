@@ -12,7 +12,7 @@ from tests.graph.random_shapes import RandomGraph
 POINTS = 10
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(48)
 @pytest.mark.parametrize("seed", range(96))
 def test_one_model_at_many_sizes(seed: int) -> None:
     graph = RandomGraph(seed, (6, 10, 14)[seed % 3])

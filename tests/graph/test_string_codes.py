@@ -42,6 +42,7 @@ def classifier(labels: list[Any], **attributes: Any) -> list[onnx.NodeProto]:
     return [N("TreeEnsembleClassifier", ["x"], ["l", "s"], **ML, **{names: labels}, **trees, **attributes)]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("labels", [["a", "b", "c"], [4, 8, 2], ["yes", "no"]], ids=str)
 def test_labels_and_maps(labels: list[Any]) -> None:
     """What scikit-learn's classifiers become: labels, and a dict of probabilities for each row."""

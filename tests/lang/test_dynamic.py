@@ -217,7 +217,7 @@ def test_large_and_parallel() -> None:
     np.testing.assert_allclose(y, np.bincount(rows, v * x[col], 100_000), atol=1e-10)
 
 
-SETTINGS = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
+SETTINGS = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
                     phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
 
 

@@ -132,7 +132,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(11)
 @pytest.mark.parametrize("schedule", [None, "program", "isl"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_loops_from_text_on_all_targets(name, schedule, targets):

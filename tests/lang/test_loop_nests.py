@@ -28,7 +28,7 @@ def check(p, target, schedule, threads=2):
         np.testing.assert_allclose(buffers[n], expected[n], rtol=1e-12)
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("schedule", ["program", None, "isl"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_targets(name, schedule, targets):

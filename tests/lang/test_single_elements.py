@@ -57,7 +57,7 @@ def _placed(text: str, rank: int) -> str:
 TARGETS = ("cpu", "interp", "opencl", "c")
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("first", FIRST)
 def test_chains(first: str, half: int) -> None:

@@ -21,7 +21,7 @@ def sample(shape: tuple[int, ...], dtype: str = "f4", values: int = 5) -> np.nda
     return np.random.default_rng(len(shape)).integers(0, values, shape).astype(dtype)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(12)
 @pytest.mark.parametrize(("op", "dtype"), [
     *(("argmax", dtype) for dtype in ("f4", "f8", "f2", "i1", "i8")), ("argmin", "f4"), ("argmin", "u2"),
     pytest.param("argmax", "u2", marks=pytest.mark.long),

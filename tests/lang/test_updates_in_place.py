@@ -31,7 +31,7 @@ OPERATORS = {"*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.mo
              "-": np.subtract}
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("dtype", NAMES)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_as_numpy_does_it(op: str, dtype: str, targets: tuple[str, ...]) -> None:
@@ -85,7 +85,7 @@ PRODUCTS: list[tuple[str, dict[str, Any], Any]] = [
     ("Y[i] = X[i]; Y[i] /= (A[i,k+1] else 2) where k = 6", {"A": A, "X": X}, X / 2)]
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(10)
 @pytest.mark.parametrize(("text", "given", "wanted"), PRODUCTS, ids=[row[0] for row in PRODUCTS])
 def test_programs(text: str, given: dict[str, np.ndarray], wanted: Any, targets: tuple[str, ...]) -> None:
     for target in ("evaluate", *targets):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polytc.errors import CompileError
@@ -144,6 +144,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
             record_files.load(path)
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=200))
 def test_no_text_makes_another_error(text: str) -> None:
     for candidate in (text, f"polytc_machine = 1\n{text}", TEXT.replace("region", text, 1)):

@@ -46,7 +46,7 @@ PROGRAMS: list[tuple[str, dict[str, Any]]] = [
     ("fast def f(c64[N] X, c64[N] Y) -> (O) { O[i] = (X[i] + Y[i]) - X[i]*Y[i]/2 }", {"X": X, "Y": Y})]
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(24)
 @pytest.mark.parametrize(("text", "arrays"), PROGRAMS, ids=[t for t, _ in PROGRAMS])
 def test_targets(text: str, arrays: dict[str, np.ndarray], targets: tuple[str, ...]) -> None:
     wanted = meaning(text, arrays)

@@ -215,6 +215,7 @@ def test_most_examples_are_computed_by_hand() -> None:
     assert sum(any(t.startswith(words) for words in BY_HAND) for _, _, t in SHOWN) >= 0.8 * len(SHOWN)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("p", [*PROGRAMS, *TC], ids=lambda p: p.name)
 def test_a_program_of_the_table(p: Program) -> None:
     found = meaning(p.text, p.arrays(), dict(p.numbers))

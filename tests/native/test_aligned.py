@@ -33,6 +33,7 @@ def test_copies_are_shared_and_know_their_origin(count: int) -> None:
     assert origin(usable(b)) is not usable(b)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("count", [1000, LARGE])
 def test_nothing_is_known_of_copies_that_are_gone(count: int) -> None:
     a = unaligned(count, 4)

@@ -30,6 +30,7 @@ def answers(tasks: list[Callable[[], bytes]], count: int, mine: bool = False) ->
     return [found[n] for n in range(len(tasks))]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("count", [1, 3])
 def test_each_task_is_done_once(count: int) -> None:
     tasks = [lambda n=n: bytes([n]) * n for n in range(50)]

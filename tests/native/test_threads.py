@@ -248,6 +248,7 @@ sys.exit(f"children failed while the parent was in: {bad}" if bad else 0)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("ending", [
     "", pytest.param("import os; sys.exit(0)", marks=pytest.mark.long), "time.sleep(0.05)", "threading.Thread(target=f).start()"
 ])

@@ -21,6 +21,7 @@ from tests.rewrite.equal import same_results
 MINIMUM = "def f(f32[m] A, f32[k] Z) -> (C, S) { C[i] = Z[i]*2 where i in 0:k, i < m\nS[i] = A[i] }"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "limits"), [
     (MINIMUM, ["-k + m"]),
     ("def f(f32[m] A) -> (C) { C[i] = A[i]*2 }", []),

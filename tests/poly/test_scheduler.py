@@ -132,7 +132,7 @@ def test_bounds_of_loops_are_left_out_where_they_cost_too_much() -> None:
     assert str(plain) == str(whole)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 6, 7, 16])
 def test_no_batch_of_a_recurrent_cell_is_without_vectors(batch: int) -> None:
     """isl's scheduler gave up for some of them, which ran twenty times as long as others."""

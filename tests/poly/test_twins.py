@@ -55,7 +55,7 @@ PROGRAMS = {
 """Among them ways in which isl writes loops: with tests, with ends that depend on loops around, over other remainders."""
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("schedule", [None, "program"])

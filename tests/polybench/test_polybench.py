@@ -90,7 +90,7 @@ def long(options: dict[str, Any], name: str) -> Any:
 QUICK_IN_ONE_THREAD = ALIKE | {"adi", "correlation", "deriche", "durbin", "gemm", "gramschmidt", "nussinov", "seidel-2d"}
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(10)
 @kernels_but(KERNELS.keys() - QUICK_IN_ONE_THREAD)
 def test_mini(kernel: Kernel) -> None:
     """In one thread; SMALL runs in two those that are long here."""
@@ -104,7 +104,7 @@ def test_mini_otherwise(kernel: Kernel, options: dict[str, Any]) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **options))
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if "for " in kernel.text])
 def test_mini_where_isl_gives_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are those of the text, with tiles and vectors as far as their dependences let them."""
@@ -115,7 +115,7 @@ def test_mini_where_isl_gives_up(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **THREADS))
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(30)
 @pytest.mark.parametrize("options", [pytest.param(AUTOMATIC, id="automatic"), long(PROGRAM, "program")])
 @kernels_but(ALIKE)
 def test_mini_with_every_access_checked(kernel: Kernel, options: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def test_mini_by_definition(kernel: Kernel) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="evaluate"))
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(45)
 @pytest.mark.parametrize("options", [long(AUTOMATIC, "automatic"), long(PROGRAM, "program"),
                                      pytest.param(THREADS, id="threads")])
 @kernels_but(ALIKE)

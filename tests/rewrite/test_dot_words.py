@@ -117,7 +117,7 @@ def test_without_such_instructions_the_sums_stay_as_they_are(a: str, b: str) -> 
     assert not has_dots(build(MATMUL, {"A": (32, 64), "B": (64, 32)}, {"A": a, "B": b}), NEON)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(("cell", "place", "words"), [
     ("i,j", lambda i, j: (i, j), True), ("j,i", lambda i, j: (j, i), True), ("0,i,j", lambda i, j: (0 * i, i, j), True),
     ("i,3,j", lambda i, j: (i, 0 * i, j), True), ("i//2,j", lambda i, j: (i // 2, j), True),  # gathered: two rows a place
@@ -138,7 +138,7 @@ def test_results_of_words_have_places_of_their_own(
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(14)
 @pytest.mark.parametrize(("target", "a", "b"), [
     pytest.param(t, *types, marks=() if t in ("cpu", "AVX2", *also) else pytest.mark.long)
     for types, also in ((("u8", "i8"), ("VNNI", "i8mm")), (("u8", "u8"), ("AVX-VNNI",)), (("i8", "i8"), ("AMX", "dotprod")),
@@ -174,7 +174,7 @@ def test_convolutions_with_padding(target: str, weights: tuple[str, ...], lead: 
     assert target != "cpu" or has_dots(program, VNNI)
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(39)
 @pytest.mark.parametrize("target", PATHS)
 @pytest.mark.parametrize("text", [
     "C[0,i,j] = i32(A[i,j])\nC[0,i,j] += (i32(A[i,k]) - 1) * (i32(B[k,j]) - 2)",
@@ -248,6 +248,7 @@ def test_instructions(machine: Machine, cpu: str, operands: tuple[str, str], ins
     assert instruction in jit.assembly(source.text, cpu, machine.features, tuning, triple)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "AMX", "AVX2"])
 def test_an_index_of_one_factor_alone(target: str) -> None:
     """The sum goes over r, too, which B does not have; so do the sums that the zero points ask for."""
@@ -311,7 +312,7 @@ LESS = ((2, 14, 64, 32, 3, 1), (1, 28, 64, 16, 3, 1), (3, 7, 64, 48, 3, 1), (1, 
 """As IMAGES, but fewer rows, filters and channels, for the interpreter."""
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(11)
 @pytest.mark.parametrize(("target", "high", "wide", "channels", "filters", "window", "stride"), [
     *(("cpu", *image) for image in IMAGES + FEW), *(("AMX", *image) for image in FEW + LESS),
     *(pytest.param("AMX", *image, marks=pytest.mark.long) for image in IMAGES)])

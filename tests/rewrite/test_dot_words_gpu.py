@@ -16,6 +16,7 @@ EAGER = {"launches.launch": 0.0, "groups.integer": 1000.0}
 """Costs by which small sums are made of words, too."""
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("signs", [("i8", "i8"), ("u8", "i8")], ids="".join)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a", "intel-xe"])
 def test_loops_for_gpus_in_python(machine: str, signs: tuple[str, str]) -> None:

@@ -216,6 +216,7 @@ def test_each_result_within_the_documented_bound() -> None:
             assert abs(float(Fraction(float(found[i])) - sum(exact))) <= allowed
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=NEEDS_OPENCL)])
 def test_open_sizes(target: str) -> None:
     """Of any size, 0 and 1 too; a condition that leaves results without a term for some sizes keeps the factor."""
@@ -240,6 +241,7 @@ ATTENTION = ("def f(Q, K, V) -> O {{ S[h,i,j] += Q[h,i,d]*K[h,j,d]; M[h,i] max= 
 HEADS = {"Q": (2, 128, 32), "K": (2, 128, 32), "V": (2, 128, 32)}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "opencl"])
 def test_attention_is_compiled_as_with_its_division_behind(target: str) -> None:
     """The same loops and kernels as of the text that sums first and divides then."""
@@ -278,6 +280,7 @@ def _product(rng: np.random.Generator, depth: int) -> str:
     return forms.get(int(kind), f"({a})*({b})")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
 def test_random_products_differ_by_what_is_licensed(dtype: str) -> None:
     """Small numbers, huge and tiny ones, zeros and infinities, added to what the target holds; by the evaluator."""

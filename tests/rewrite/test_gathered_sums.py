@@ -124,7 +124,7 @@ def test_the_program_means_the_same(text: str, dtype: type) -> None:
         np.testing.assert_array_equal(evaluate(after, given)[name], expected)
 
 
-@pytest.mark.part(10)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
 @pytest.mark.parametrize("text", GATHERED)
 def test_results(target: str, text: str) -> None:

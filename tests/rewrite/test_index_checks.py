@@ -35,7 +35,7 @@ CASES = [
 ]
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("dtype", ["i8", "i4", "i2"])
 @pytest.mark.parametrize(("text", "shape", "extent"), CASES)
 def test_the_first_index_outside_is_named(text: str, shape: tuple[int, ...], extent: int, dtype: str) -> None:

@@ -151,6 +151,7 @@ def test_open_sizes() -> None:
             assert np.max(abs(op(A) - exact) / exact) <= bound(n) * U
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["everything", "columns", "a product"])
 def test_any_number_of_threads(name: str) -> None:
     arrays = mixed(CASES[name])
@@ -177,7 +178,7 @@ def terms(program: pr.Program) -> int:
     return max(found)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(16)
 @pytest.mark.parametrize(("name", "machine"), [
     pytest.param(n, m, marks=() if m in ("AVX512", "a GPU") or (n, m) == ("columns", "NEON") else pytest.mark.long)
     for n in ("columns", "all of three", "a product", "a window") for m in MACHINES])
@@ -295,7 +296,7 @@ CHECKED = ("one", "a band", "every third", "guarded", "a window", "rows that mem
 """Whose loops for CPUs run in the interpreter, too: it sees each access outside."""
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(12)
 @pytest.mark.parametrize(("name", "target"), [
     pytest.param(n, t, marks=() if kind != "interp" or n in CHECKED else pytest.mark.long, id=f"{n}-{kind}")
     for n in SMALL if n != "where memory says"

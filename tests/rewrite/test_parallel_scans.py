@@ -53,7 +53,7 @@ def same(written: Program, after: Program) -> None:
         np.testing.assert_array_equal(arrays[n], expected[n])
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", SCANS)
 def test_results_stay(name: str) -> None:
     written = build(SCANS[name])
@@ -76,7 +76,7 @@ def test_what_comes_before_the_blocks_is_a_scan_in_blocks_while_it_is_long(exten
     same(written, after)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("elements", [2, 3, 64, 449])
 def test_blocks_of_any_size(elements: int) -> None:
     written = build(SCANS["suffixes"])
@@ -104,7 +104,7 @@ OPEN = {
 }
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(13)
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_that_stay_open(name: str, targets: tuple[str, ...]) -> None:
     """The blocks are those of the typical size; the last one of others is a part of one, or empty, or there is none."""

@@ -89,7 +89,7 @@ def behind(sketch: Sketch, program: Program) -> tuple[str, Program]:
     raise AssertionError(f"no step changes the program of {sketch}")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("sketch", SKETCHES, ids=str)
 def test_a_sketch_shows_what_happens(sketch: Sketch) -> None:
     program = sketch.program()

@@ -17,7 +17,7 @@ MOST = 8
 """Alternatives of a program that are run."""
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("device", ["generic-gpu", "nvidia-sm90", "mali"])
 @pytest.mark.parametrize("program", [MATMUL, ROWS, COLUMNS, TURNED, FEW])
 def test_what_may_be_decided_means_the_same(device: str, program: tuple[str, Shapes]) -> None:

@@ -89,6 +89,7 @@ def test_an_index_outside_is_told_first() -> None:
         polytc.run(SCATTER.format("f64"), p=p5 + 1, v=V, checked=True)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_scatters_in_loops(target: str) -> None:
     p, v = np.stack([RANDOM.permutation(6) for _ in range(4)]), RANDOM.normal(size=(4, 6))

@@ -88,6 +88,7 @@ def test_read_only_targets_and_out() -> None:
     np.testing.assert_array_equal(out, before + w)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
 def test_complex_numbers_in_place(dtype: str) -> None:
     name = {"c8": "c64", "c16": "c128"}[dtype]

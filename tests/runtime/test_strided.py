@@ -99,7 +99,7 @@ TEXTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
     "shifted": ("B[i,j] = A[i,j] + A[i,j+1]", lambda a: a[:, :-1] + a[:, 1:])}
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(19)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", [n for n in VIEWS if n != "repeated"])
 def test_programs(name: str, text: str) -> None:
@@ -115,7 +115,7 @@ def test_programs(name: str, text: str) -> None:
     assert len(compiled._ready) == 1
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", ["corner", "every second from 1", "last columns", "transposed columns", "backwards by 2"])
 def test_nothing_behind_the_memory_is_touched(name: str) -> None:
     """The array ends at a protected page, as does what it lies in."""

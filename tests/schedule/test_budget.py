@@ -41,7 +41,7 @@ NASTY: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_programs_finish_in_seconds(name: str) -> None:
     start = time.process_time()
@@ -56,6 +56,7 @@ def outputs(program: Program, x: np.ndarray, schedule: str | None = None) -> lis
     return results
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["conditions modulo", "alternatives"])
 def test_conditions_beyond_the_budget_are_tested_at_each_instance(name: str) -> None:
     program = build(*NASTY[name])
@@ -166,7 +167,7 @@ def test_isls_own_schedule_gives_up_on_numbers_that_become_long() -> None:
     assert "program order: isl's scheduler needs" in schedule.how
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.long)])
 def test_a_chain_of_many_contractions_has_its_schedule(count: int) -> None:
     links = [f"C{k}[i,j] += C{k - 1}[i,k]*B[k,j]" for k in range(1, count)]
     chain = build("\n".join(["C0[i,j] += A[i,k]*B[k,j]", *links]), {"A": (16, 16), "B": (16, 16)})

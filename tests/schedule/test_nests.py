@@ -86,7 +86,7 @@ def program(kind: str, levels: int) -> pr.Program:
     return build(f"def f({head}) -> ({', '.join(shapes)}) {{ {KINDS[kind](levels)} }}", shapes)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(10)
 @pytest.mark.parametrize(("kind", "levels"), [
     pytest.param(kind, n, marks=() if n in (1, 3) or (kind, n) == ("transposed", 4) else pytest.mark.long)
     for kind in KINDS for n in (1, 2, 3, 4)])
@@ -133,7 +133,7 @@ def test_seven_levels_are_little_work(kind: str) -> None:
     assert time.thread_time() - start < 10  # up to a minute before; one second where nothing else runs
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_dependences_need_few_operations(kind: str) -> None:
     facts = scop.extract(program(kind, 7), operations=100_000)
@@ -141,7 +141,7 @@ def test_dependences_need_few_operations(kind: str) -> None:
     assert not dependences.analyse(facts, operations=600_000).coarse
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("levels", range(1, 8))
 @pytest.mark.parametrize("kind", CHAINS)
 def test_chains_are_not_scheduled(kind: str, levels: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def followed(program: compiler.Program, target: Target, record: Record) -> compi
     return lowered
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(32)
 @pytest.mark.parametrize("target", EMITTED)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_first_alternatives_are_what_polytc_decides(name: str, target: str) -> None:
@@ -88,7 +88,7 @@ def test_a_random_walk(name: str) -> None:
     judge(name, "cpu", 1)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(32)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_random_walk_for_a_gpu(name: str) -> None:
     program = build(name)

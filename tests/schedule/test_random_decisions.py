@@ -102,7 +102,7 @@ def refusal(error: errors.CompileError, given: Record) -> str:
     return "refused"
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(15)
 @pytest.mark.parametrize("name", ALL)
 def test_a_random_record(name: str) -> None:
     judge(name, 1, native=True)

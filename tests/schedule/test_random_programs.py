@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from polytc.schedule.tree import Schedule, checked
 from tests.test_programs import check
 
 INDICES = "ijkl"
-SETTINGS = settings(max_examples=24, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=8, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
@@ -75,9 +76,27 @@ def test_every_target_and_schedule_agrees_with_the_evaluator(program: Program, t
     check(program, target, schedule)
 
 
+@pytest.mark.long
+@given(programs(), st.sampled_from(["cpu", "interp"]), st.sampled_from([None, None, "isl", "program"]))
+@settings(SETTINGS, max_examples=200)
+def test_many_programs_agree_with_the_evaluator(program: Program, target: str, schedule: str | None) -> None:
+    check(program, target, schedule)
+
+
 @given(programs(), st.data())
 @SETTINGS
 def test_transformed_schedules_are_right_or_refused(program: Program, data: st.DataObject) -> None:
+    right_or_refused(program, data)
+
+
+@pytest.mark.long
+@given(programs(), st.data())
+@settings(SETTINGS, max_examples=200)
+def test_many_transformed_schedules_are_right_or_refused(program: Program, data: st.DataObject) -> None:
+    right_or_refused(program, data)
+
+
+def right_or_refused(program: Program, data: st.DataObject) -> None:
     facts = scop.extract(program)
     deps = dependences.analyse(facts)
     schedule = checked(Schedule(facts.original), deps)

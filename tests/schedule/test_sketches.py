@@ -47,7 +47,7 @@ def files(compute: Callable[[], T]) -> tuple[T, set[str]]:
         sys.setprofile(before)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("sketch", SKETCHES, ids=str)
 def test_a_sketch_shows_what_happens(sketch: Sketch) -> None:
     program = sketch.program()

@@ -96,15 +96,17 @@ FLOW = 'child: { mark: "x sequential", ' * DEEP + "}" * DEEP
 LISTS = f"child: {'[' * DEEP}{']' * DEEP}"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", [f"{HEAD}\n{BLOCKS}", f"{{ {HEAD}, {FLOW} }}", f"{{ {HEAD}, {LISTS} }}"])
 def test_deep_nests(text: str) -> None:
     with pytest.raises(CompileError, match="E702"):
         run(text)
 
 
-def test_mutants() -> None:
+@pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.long)])
+def test_mutants(count: int) -> None:
     worker = Worker(60, schedules.judge)
-    for number in range(40):
+    for number in range(count):
         found = worker.judge(schedules.mutant(number))
         assert not found.bad, found
     worker.close()

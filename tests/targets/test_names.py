@@ -31,6 +31,7 @@ def text(at):
             f"  for t in 0:{size} {{ {made}[t] = ({made}[t-1] else 1) + {kept}[t] where t < {size} }}\n}}")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
 def test_every_word_in_every_role(target):
     x = np.arange(12, dtype=np.float32).reshape(4, 3)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
+from operator import is_
 from typing import TypeAlias
 
 from polytc.codegen import linear_forms, loops, traverse
@@ -44,11 +45,14 @@ def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
             indices = tuple([expr(i, known) for i in s.indices])
             if _untouched(indices):
                 return loops.Block(())
-            return loops.Store(s.buffer, indices, value(s.value, known), s.origin, s.atomic)
+            found = value(s.value, known)
+            same = found is s.value and all(map(is_, indices, s.indices))
+            return s if same else loops.Store(s.buffer, indices, found, s.origin, s.atomic)
         case loops.Block():
             return loops.block(*(simplify(x, known) for x in s.stmts))
         case loops.Alloc():
-            return replace(s, body=simplify(s.body, known))
+            body = simplify(s.body, known)
+            return s if body is s.body else loops.Alloc(s.buffer, body)
         case loops.Barrier():
             return s
 
@@ -63,6 +67,8 @@ def _for(s: loops.For, known: dict[str, Interval], *, dissolve: bool = True) -> 
         return at(s.body, s.var, int(lower.value), known) if isinstance(lower, loops.Const) else \
             simplify(traverse.substitute(s.body, {s.var: lower}), known)
     body = simplify(s.body, known | {s.var: values(s, known)})
+    if body is s.body and lower is s.lower and upper is s.upper:
+        return s
     return body if body == loops.Block(()) else replace(s, lower=lower, upper=upper, body=body)
 
 

@@ -50,18 +50,11 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
     keeps = machine.kind == "cpu"  # what the items of a GPU share is found among statements
     body = unrolling.written_out(body, unrolling.FEW if keeps else None)
-    return replace(kernel, body=traverse.map_stmt(body, lambda s: s, _without_rows))
-
-
-def _without_rows(e: loops.Expr) -> loops.Expr:
-    """An expression whose rows of matrices (program.calls.matrix_rows), wherever they are in it, are sums."""
-    if any(isinstance(x, loops.Call) and is_rows_call(x.fn) for x in traverse.walk_expr(e)):
-        return traverse.map_expr(e, _rows_chosen)
-    return e
+    return replace(kernel, body=traverse.map_stmt(body, lambda s: s, lambda e: traverse.map_expr(e, _rows_chosen)))
 
 
 def _rows_chosen(e: loops.Expr) -> loops.Expr:
-    """Rows whose index was not written out: the sums of all of them, and a choice."""
+    """Rows of matrices (program.calls.matrix_rows) whose index was not written out: the sums of all of them, and a choice."""
     if not isinstance(e, loops.Call) or not is_rows_call(e.fn):
         return e
     row, *sums = e.args[0], *(simplify.row_of(e, r) for r in range(len(matrix(e.fn))))

@@ -9,7 +9,7 @@
 The parts are exact (program.calls). Of the nine products of two numbers the six largest are added; the others together are
 below 2**-24 of the product, half a unit in its last place. What is rounded besides is the sum, as that of f32. An i8, u8 or
 bf16 is one bf16, and then all three products are added, exactly. What has no parts (infinities, NaN, the largest numbers) makes
-the sum a NaN, which is then made again of the f32 (targets.llvm.amx_checks). (Henry, Tang & Heinecke, Leveraging the bfloat16
+the sum a NaN, which is then made again of the f32 (targets.llvm.amx.checks). (Henry, Tang & Heinecke, Leveraging the bfloat16
 Artificial Intelligence Datatype for Higher-Precision Computations, ARITH 2019.)
 """
 

@@ -54,6 +54,14 @@ def _field(fn: ir.Function, number: int, type_: str) -> ir.Value:
     return fn.emit(type_, f"load {type_}, {at}, align 8")
 
 
+def parameter(b: loops.Buffer, written: bool, captured: bool) -> str:
+    """A buffer as a function's parameter."""
+    size = f"dereferenceable({b.size * b.dtype.bytes}) " if b.size else ""
+    access = "" if written else "readonly "
+    capture = "" if captured else "captures(none) "
+    return f"ptr noalias nonnull {capture}{access}{size}align {b.dtype.bytes} %p.{ir.symbol(b.name)}"
+
+
 def needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
     """The buffers and loop variables from outside that a loop uses, in order of first use."""
     buffers: dict[str, loops.Buffer] = {}

@@ -20,6 +20,7 @@ from polytc.targets.llvm import (
     necessary,
     quotients,
     rounding,
+    walks,
 )
 from polytc.targets.llvm.function_state import Body
 
@@ -235,18 +236,15 @@ def index(body: Body, e: loops.Expr) -> ir.Value:
     form = addresses.address(e)
     assert form is not None, f"not a scalar index: {loops.format_expr(e)}"
     assert not form.lanes, f"not a scalar index: {loops.format_expr(e)}"
-    return _sum(body, form.at(body.numbers))
+    return offset(body, form.at(body.numbers))
 
 
-def _sum(body: Body, form: addresses.Address, lane: int = 0) -> ir.Value:
-    """terms + offset + lane as i64; sums are shared between accesses."""
-    total = _terms(body, form.terms)
-    offset = form.constant + lane
-    if total is None:
-        return ir.constant(offset, "i64")
-    if offset == 0:
-        return total
-    return body.shared((total.ref, offset), lambda: body.fn.binary("add nsw", total, ir.constant(offset, "i64")))
+def offset(body: Body, form: addresses.Address, lane: int = 0) -> ir.Value:
+    """The value of a scalar form, or of a lane behind it, as i64; sums are shared between accesses."""
+    total, constant = _terms(body, form.terms), ir.constant(form.constant + lane, "i64")
+    if total is None or constant.number == 0:
+        return total or constant
+    return body.shared((total.ref, constant.number), lambda: body.fn.binary("add nsw", total, constant))
 
 
 def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | None:
@@ -258,7 +256,9 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
     before = _terms(body, terms[:-1])
     atom, coefficient = terms[-1]
     value = arithmetic.cast(body.fn, emit(body, atom), atom.dtype, I64)
-    if coefficient != 1:
+    if coefficient != 1 and isinstance(atom, loops.Var) and atom.name in body.walks:
+        value = body.walks[atom.name].counter(body.fn, coefficient)
+    elif coefficient != 1:
         value = body.fn.binary("mul nsw", value, ir.constant(coefficient, "i64"))
     total = value if before is None else body.fn.binary("add nsw", before, value)
     if not any(has_load(atom) for atom, _ in terms):
@@ -270,32 +270,40 @@ def pointer(body: Body, buffer: loops.Buffer, form: addresses.Address, lane: int
     """Pointer to the element at a known distance of a form's base. The distance is a step of its own from the pointer to the
     base, which neighbouring accesses share (and which, unlike the element, need not lie in the buffer; under a mask neither
     does the element)."""
-    base, total, offset = body.pointers[buffer.name], _terms(body, form.terms), form.constant + lane
-    inside = body.mask is None and not isinstance(active, ir.Value)
-    if total is None or offset == 0 and not body.there:
-        index = ir.constant(offset, "i64") if total is None else total
-        return body.shared((base.ref, index.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, index, inside))
-    start = body.shared((base.ref, total.ref), lambda: memory.address(body.fn, base, buffer.dtype, total, False))
-    if body.there:
-        copy = tuple((n, k) for n, k in body.numbers.items() if any(n in traverse.variables(c) for c in body.there))
-        start = body.shared((start.ref, body.there, copy), lambda: _mapped(body, buffer, start, offset))
-    step = ir.constant(offset, "i64")
-    return body.shared((start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
+    base, offset, start = body.pointers[buffer.name], form.constant + lane, _walked(body, buffer, form)
+    if start is None:
+        total = _terms(body, form.terms)
+        if total is None or offset == 0 and not body.there:
+            inside = body.mask is None and not isinstance(active, ir.Value)
+            return _behind(body, buffer, base, total or ir.constant(offset, "i64"), inside)
+        start = _behind(body, buffer, base, total)
+    start = _mapped(body, buffer, start, offset) if body.there else start
+    return _behind(body, buffer, start, ir.constant(offset, "i64"))
+
+
+def _behind(body: Body, buffer: loops.Buffer, start: ir.Value, by: ir.Value, inside: bool = False) -> ir.Value:
+    return body.shared((start.ref, by.ref, inside), lambda: memory.address(body.fn, start, buffer.dtype, by, inside))
+
+
+def _walked(body: Body, buffer: loops.Buffer, form: addresses.Address) -> ir.Value | None:
+    """The pointer to a form's base where a loop moves it, see walks.py."""
+    stays, moves = (_terms(body, terms) for terms in walks.parts(form, body.walks, body.values))
+    base = body.pointers[buffer.name]
+    start = base if stays is None else _behind(body, buffer, base, stays)
+    return None if moves is None else _behind(body, buffer, start, moves)
 
 
 def _mapped(body: Body, buffer: loops.Buffer, start: ir.Value, offset: int) -> ir.Value:
     """`start`, or where loads are not allowed in any lane a pointer from which `offset` elements lead to the buffer's middle.
     A masked load without lanes reads nothing; but if its address is in no page that is there, as what lies before a tensor may
     not be, a processor takes a hundred cycles to find that out. Neighbouring accesses share the pointer."""
-    cond = functools.reduce(functools.partial(body.fn.binary, "and"), (emit(body, c) for c in sorted(body.there, key=repr)))
-    middle = ir.constant(buffer.size // 2 - offset, "i64")
-    return body.fn.choose(cond, start, memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, middle, False))
+    copy = tuple((n, k) for n, k in body.numbers.items() if any(n in traverse.variables(c) for c in body.there))
 
-
-def offset(body: Body, form: addresses.Address) -> ir.Value:
-    """The value of a scalar form."""
-    total, constant = _terms(body, form.terms), ir.constant(form.constant, "i64")
-    return constant if total is None else total if form.constant == 0 else body.fn.binary("add nsw", total, constant)
+    def mapped() -> ir.Value:
+        cond = functools.reduce(functools.partial(body.fn.binary, "and"), (emit(body, c) for c in sorted(body.there, key=repr)))
+        middle = ir.constant(buffer.size // 2 - offset, "i64")
+        return body.fn.choose(cond, start, memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, middle, False))
+    return body.shared((start.ref, body.there, copy), mapped)
 
 
 def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int, active: memory.Active) -> ir.Value:
@@ -388,8 +396,3 @@ def store(body: Body, s: loops.Store) -> None:
     else:
         memory.store_pattern(body.fn, s.buffer.dtype, form.lanes, lambda lane: pointer(body, s.buffer, form, lane, active),
                              value, active)
-
-
-def known(bounds: intervals.Env, lower: loops.Expr, upper: loops.Expr) -> intervals.Interval:
-    """What a loop variable lies between."""
-    return intervals.Interval(intervals.interval(lower, bounds).low, intervals.interval(upper, bounds).high - 1)

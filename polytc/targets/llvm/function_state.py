@@ -9,6 +9,7 @@ from polytc.codegen import addresses, intervals, loops
 from polytc.machine import Machine
 from polytc.targets.llvm import ir
 from polytc.targets.llvm.straight_arrays import Rows
+from polytc.targets.llvm.walks import Walk
 
 
 @dataclass
@@ -18,7 +19,8 @@ class Body:
     are allowed, None for all; there: conditions on scalars without which loads are allowed in no lane.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
     pairs: buffers whose rows of two elements may be read whole. rows: what private arrays that are no memory hold, by their
-    names (straight_arrays).
+    names (straight_arrays). walks: the loops around whose places are counted, by
+    variable, outermost first.
     """
 
     fn: ir.Function
@@ -35,6 +37,11 @@ class Body:
     block: str = ""
     pairs: frozenset[str] = frozenset()
     rows: dict[str, Rows] = field(default_factory=dict)
+    walks: dict[str, Walk] = field(default_factory=dict)
+
+    def between(self, lower: loops.Expr, upper: loops.Expr) -> intervals.Interval:
+        """What the variable of a loop lies between."""
+        return intervals.Interval(intervals.interval(lower, self.bounds).low, intervals.interval(upper, self.bounds).high - 1)
 
     def shared(self, key: object, make: Callable[[], ir.Value]) -> ir.Value:
         """What an enclosing scope has computed already, or a new value that this scope keeps."""

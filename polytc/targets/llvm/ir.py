@@ -105,6 +105,11 @@ def constants(values: Sequence[int], scalar: str) -> Value:
     return Value(vector(scalar, len(values)), "<" + ", ".join(f"{scalar} {literal(v, scalar)}" for v in values) + ">")
 
 
+def symbol(name: str) -> str:
+    """A name as LLVM identifiers take it."""
+    return "".join(c if c.isascii() and c.isalnum() or c in "_." else f"${ord(c):x}$" for c in name)
+
+
 class Text:
     """A module under construction: its functions, and a declaration for each external function that they call."""
 

@@ -7,12 +7,12 @@ from polytc.machine import Machine
 from polytc.targets.llvm import arithmetic, bodies, ir, statements, straight_arrays
 
 
-def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
+def emit_module(m: loops.Module, machine: Machine, walks: bool = False) -> tuple[ir.Text, int, int]:
     """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order; of those that are
     parallel loops only, it launches the loops itself.
 
-    buffers: an array of pointers, module arguments then scratch. Returns the text, the arena's bytes per thread, and the number
-    of parallel loops.
+    buffers: an array of pointers, module arguments then scratch; walks: as in statements.Emission. Returns the text, the
+    arena's bytes per thread, and the number of parallel loops.
     """
     text = ir.Text()
     order = {b.name: i for i, b in enumerate((*m.args, *m.scratch))}
@@ -20,7 +20,7 @@ def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
     slots: dict[str, ir.Value] = {}
     arena = parallel = 0
     for k in m.kernels:
-        emission = statements.Emission(text, machine, k, _flags(k), addresses.pairs(k), straight_arrays.found(k))
+        emission = statements.Emission(text, machine, k, _flags(k), addresses.pairs(k), straight_arrays.found(k), walks)
         for b in k.args:
             if b.name not in slots:
                 at = entry.emit("ptr", f"getelementptr inbounds ptr, ptr %buffers, i64 {order[b.name]}")

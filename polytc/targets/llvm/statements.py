@@ -15,7 +15,8 @@ from polytc.codegen import intervals, loops, prefetch, traverse
 from polytc.codegen.passes import unrolling
 from polytc.codegen.passes.analyses import alias_analysis, work_estimate
 from polytc.machine import Machine
-from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, straight_arrays, thread_teams
+from polytc.targets.llvm import bodies, expressions, ir, prefetches, straight_arrays, thread_teams, walks
+from polytc.targets.llvm.amx import products as amx
 from polytc.targets.llvm.function_state import Body
 
 STACK_BYTES = 16 << 10
@@ -28,7 +29,8 @@ RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
 
 @dataclass
 class Emission:
-    """What the functions of a kernel share. straight: arrays that are no memory; arena_bytes: of a thread, when all is done."""
+    """What the functions of a kernel share. straight: arrays that are no memory; walks: loops count the places that they walk
+    over; arena_bytes: of a thread, when all is done."""
 
     text: ir.Text
     machine: Machine
@@ -36,6 +38,7 @@ class Emission:
     flags: str
     pairs: frozenset[str] = frozenset()
     straight: frozenset[str] = frozenset()
+    walks: bool = False
     arena_bytes: int = 0
     bodies: int = 0
 
@@ -45,10 +48,10 @@ def emit_kernel(emission: Emission) -> ir.Function:
     k = emission.kernel
     # A parallel loop's context captures the pointers.
     captured = any(isinstance(s, loops.For) and s.kind == "parallel" for s in traverse.walk_stmt(k.body))
-    params = [_argument(b, b.name in k.writes, captured) for b in k.args]
+    params = [bodies.parameter(b, b.name in k.writes, captured) for b in k.args]
     fn = ir.Function(emission.text, entry_of(k), [*params, *RUNTIME])
     fn.extra = "noinline "
-    write(emission, fn, {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in k.args})
+    write(emission, fn, {b.name: ir.Value("ptr", f"%p.{ir.symbol(b.name)}") for b in k.args})
     amx.release(fn)
     fn.do("ret void")
     return fn
@@ -63,19 +66,7 @@ def write(emission: Emission, fn: ir.Function, pointers: dict[str, ir.Value]) ->
 
 def entry_of(k: loops.Kernel) -> str:
     """The name of a kernel's function; never that of a function of the C library."""
-    return f"kernel.{symbol(k.name)}"
-
-
-def symbol(name: str) -> str:
-    """A name as LLVM identifiers take it."""
-    return "".join(c if c.isascii() and c.isalnum() or c in "_." else f"${ord(c):x}$" for c in name)
-
-
-def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
-    size = f"dereferenceable({b.size * b.dtype.bytes}) " if b.size else ""
-    access = "" if written else "readonly "
-    capture = "" if captured else "captures(none) "
-    return f"ptr noalias nonnull {capture}{access}{size}align {b.dtype.bytes} %p.{symbol(b.name)}"
+    return f"kernel.{ir.symbol(k.name)}"
 
 
 @dataclass
@@ -178,18 +169,19 @@ class Writer:
 
     def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
-        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        bounds = self.body.between(s.lower, s.upper)
         around = self.enclosing
         self.enclosing, ahead = around.into(s, self.emission.kernel, self.emission.machine)
-        self._count(s.var, lower, upper, s.step, bounds, s.body, ahead)
+        walk = None if walks.runs_once(s) else walks.Walk(s.var, lower, s.step)
+        self._count(s.var, lower, upper, s.step, bounds, s.body, walk, ahead)
         self.enclosing = around
 
     def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
-               inside: loops.Stmt, ahead: tuple[prefetch.Prefetch, ...] = ()) -> None:
+               inside: loops.Stmt, walk: walks.Walk | None, ahead: tuple[prefetch.Prefetch, ...] = ()) -> None:
         """for (var = lower; var < upper; var += step) inside. ahead: what to fetch in each iteration."""
         fn = self.body.fn
         head, begin, end = fn.fresh("head"), fn.fresh("body"), fn.fresh("exit")
-        before, at, start = fn.block, f"%{symbol(var)}.{fn.fresh('')}", len(fn.lines)
+        before, at, start = fn.block, f"%{ir.symbol(var)}.{fn.fresh('')}", len(fn.lines)
         fn.do(f"br label %{head}")
         fn.start(head)
         fn.do("")  # the phi, whose second source is known after the body
@@ -199,12 +191,17 @@ class Writer:
         fn.start(begin)
         saved = self.body.values.get(var), self.body.bounds.get(var)
         self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
+        walk, around = walk if self.emission.walks else None, self.body.walks
+        self.body.walks = {**around, var: walk} if walk is not None else around
         self._scoped(inside, ahead)
+        self.body.walks = around
         del self.body.values[var], self.body.bounds[var]
         if saved[0] is not None and saved[1] is not None:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
         after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
-        fn.lines[phi] = f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]"
+        first, heads = walk.count(fn, before) if walk is not None else ([], [])
+        fn.lines[start] = "\n".join((*first, fn.lines[start]))
+        fn.lines[phi] = "\n".join((f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]", *heads))
         large = len(fn.lines) - phi + fn.spared - spared > UNROLL_LINES and fn.vectors > vectors
         fn.do(f"br label %{head}" + (f", {fn.text.loop_metadata('llvm.loop.unroll.disable')}" if large else ""))
         fn.start(end)
@@ -317,7 +314,7 @@ class Writer:
 
     def _outline(self, s: loops.For, name: str, buffers: list[loops.Buffer], names: list[str]) -> None:
         """The function `name.loop`: the loop with its buffers as arguments that do not alias."""
-        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        bounds = self.body.between(s.lower, s.upper)
         params = ["i64 %begin", "i64 %end", *self._params(s, buffers, names), "i64 %lower", "i64 %upper", "ptr %arena"]
         inner = ir.Function(self.emission.text, f"{name}.loop", params)
         inner.extra = "noinline "
@@ -330,7 +327,7 @@ class Writer:
         last = inner.binary("add nsw", ir.Value("i64", "%lower"), last)
         if s.step != 1:
             last = inner.call("llvm.smin.i64", "i64", (last, ir.Value("i64", "%upper")))
-        writer._count(s.var, first, last, s.step, bounds, s.body)
+        writer._count(s.var, first, last, s.step, bounds, s.body, walks.Walk(s.var, first, s.step))
         amx.release(inner)
         inner.do("ret void")
 
@@ -341,13 +338,13 @@ class Writer:
     def _params(self, s: loops.For, buffers: list[loops.Buffer], names: list[str]) -> list[str]:
         written = set(self.emission.kernel.writes)
         written |= {x.buffer.name for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
-        return [_argument(b, b.name in written, False) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
+        return [bodies.parameter(b, b.name in written, False) for b in buffers] + [f"i64 %in.{ir.symbol(n)}" for n in names]
 
     def _inside(self, fn: ir.Function, buffers: list[loops.Buffer], names: list[str]) -> Body:
         """The body of a function with the parameters of `_params`."""
         body = Body(fn, self.emission.machine, self.emission.flags, pairs=self.emission.pairs)
-        body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in buffers}
-        body.values = {n: ir.Value("i64", f"%in.{symbol(n)}") for n in names}
+        body.pointers = {b.name: ir.Value("ptr", f"%p.{ir.symbol(b.name)}") for b in buffers}
+        body.values = {n: ir.Value("i64", f"%in.{ir.symbol(n)}") for n in names}
         body.bounds = {n: self.body.bounds.get(n, intervals.ANYTHING) for n in names}
         return body
 
@@ -368,7 +365,7 @@ class Writer:
         name = self._name()
         inner = ir.Function(self.emission.text, f"{name}.loop",
                             ["i64 %begin", "i64 %end", *self._params(s, buffers, []), "ptr %team",
-                             *(f"i64 %in.{symbol(n)}" for n in names), "i64 %hands", "ptr %arena"])
+                             *(f"i64 %in.{ir.symbol(n)}" for n in names), "i64 %hands", "ptr %arena"])
         inner.extra = "noinline "
         counters = [inner.alloca("i64", 1, 8) for _ in range(2)]
         for place in counters:

@@ -65,15 +65,16 @@ class LLVMTarget:
     def emit(self, module: loops.Module) -> Source:
         """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see modules.py."""
         self._refuse_halves(module)
-        text, arena, parallel = modules.emit_module(module, self.machine)
-        header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
-        launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
         ours = module.once or any(traverse.has_vectors(k.body) for k in module.kernels)
         scalar = not module.once and any(traverse.has_scalar_loops(k.body) for k in module.kernels)
+        few = ours and not scalar
+        text, arena, parallel = modules.emit_module(module, self.machine, few and jit.counts_places(self.machine.architecture))
+        header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
+        launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
         # LLVM 22 ends the process, as two of its estimates differ, where it makes vectors for AArch64 of some loops over bf16
         halves = self.machine.architecture == "aarch64" and any(b.dtype == BF16 for b in (*module.args, *module.scratch))
         options = {"arena_bytes": str(arena), "slp": "0" if ours or halves else "1", "parallel": str(parallel),
-                   "passes": "few" if ours and not scalar else "all"}
+                   "passes": "few" if few else "all"}
         return Source(self.name, text.render(header, self._attributes()), launches, module, options)
 
     def build(self, source: Source) -> Binary:

@@ -237,7 +237,7 @@ def stages(draw: Callable[..., object]) -> Program:
     return build(text, {"X": (b, n, k), "W": (n, n)} if "W[" in text else {"X": (b, n, k)})
 
 
-SETTINGS = settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.long

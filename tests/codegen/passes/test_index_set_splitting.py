@@ -53,7 +53,7 @@ def test_tiles_of_tiles(count: int) -> None:
     assert len(bounds) <= 3
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("start", range(0, 40, 10))
 def test_tiles_of_any_bounds(start: int) -> None:
     for seed in range(start, start + 10):

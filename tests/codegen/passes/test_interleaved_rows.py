@@ -44,7 +44,7 @@ def test_rows_are_stored_whole(text: str, dtype: str, machine: Machine) -> None:
     assert strided(lowered(text, machine, Z=dtype, W=dtype)) == []
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize(("text", "wanted"), [
     ("Y[i] = Z[i]*W[i]", lambda z, w: z * w), ("Y[i] = Z[i]*conj(W[i]) + Z[i]", lambda z, w: z * w.conj() + z),
@@ -61,7 +61,7 @@ def test_numbers_of_any_size(text: str, wanted: Callable[..., np.ndarray], dtype
                                    atol=1e-3 if dtype == "complex64" else 1e-11)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("n", SIZES)
 def test_what_is_made_of_itself(n: int, dtype: str) -> None:
@@ -72,7 +72,7 @@ def test_what_is_made_of_itself(n: int, dtype: str) -> None:
     np.testing.assert_allclose(z, wanted, rtol=1e-5)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("shape", [(5, 3), (17, 40), (64, 65), (300, 210)])
 def test_matrices_and_vectors(shape: tuple[int, int], dtype: str) -> None:

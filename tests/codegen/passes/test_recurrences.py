@@ -28,6 +28,7 @@ def test_results(value):
         np.testing.assert_allclose(polytc.run(text, A=given.copy(), target=target), expected, rtol=1e-12)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("divisor", ["1e-310", "1e-320", "1e308"])
 def test_divisors_whose_reciprocal_is_no_normal_number(divisor):
     value = f"(A[i-1,j] + A[i,j-1] + A[i,j+1]) / {divisor}"

@@ -106,7 +106,7 @@ PERMUTED = given(
                         "Y[j,i] = X[2*i,j]", "Y[j,i] = X[i,j] * (X[i-1,j] else 0)"]),
        st.integers(1, 70), st.integers(1, 70), st.integers(1, 20),
        st.sampled_from([InterpTarget(AVX512), InterpTarget(), "cpu"]))
-SETTINGS = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @PERMUTED

@@ -41,7 +41,7 @@ NUMPY = {
 """What each gives for a product and the arrays, in f64."""
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("target", ["interp", "cpu"])
 @pytest.mark.parametrize("name", LONG)
 def test_results(name: str, target: str) -> None:

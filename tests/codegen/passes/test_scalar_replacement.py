@@ -143,6 +143,7 @@ def vectors(rng: random.Random) -> L.Stmt:
     return s
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("start", range(0, 300, 100))
 def test_any_region(start: int) -> None:
     chosen = 0

@@ -69,7 +69,7 @@ def vector_body(x: L.Buffer, y: L.Buffer, z: L.Buffer) -> L.Stmt:
     return L.block(first, second, third)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(13)
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("bounds", BOUNDS)
 @EACH

@@ -161,7 +161,7 @@ def test_two_threads_with_one_model(tmp_path: Path) -> None:
 
 
 @compiles
-@pytest.mark.part(12)
+@pytest.mark.part(24)
 @pytest.mark.parametrize("seed", range(48))
 def test_random_models_that_compute_with_shapes(seed: int, tmp_path: Path) -> None:
     """What ONNX Runtime refuses may be refused."""

@@ -165,6 +165,7 @@ def accepted(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.nd
     return got
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("trips", [1, 3, 300])
 def test_states_may_change_their_shapes(build, trips: int) -> None:
     """What a loop declares of them holds in its first iteration at most."""

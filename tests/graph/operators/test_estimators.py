@@ -32,7 +32,7 @@ def x(array: np.ndarray) -> dict[str, np.ndarray]:
 
 # ---- trees
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("modes", [*((m,) for m in MODES), MODES[:4]], ids=str)
 @pytest.mark.parametrize("missing", [False, True])
 def test_tests_of_nodes(modes: tuple[str, ...], missing: bool) -> None:
@@ -45,7 +45,7 @@ def test_tests_of_nodes(modes: tuple[str, ...], missing: bool) -> None:
     compare(model, x(few), x(many))
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 @pytest.mark.parametrize("targets", [1, 3])
 def test_aggregates(aggregate: str, targets: int) -> None:
@@ -56,7 +56,7 @@ def test_aggregates(aggregate: str, targets: int) -> None:
     compare(model, x(rows(1)), x(rows(33, 2)))
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
 @pytest.mark.parametrize("one_target", [False, True])
 def test_transforms(transform: str, one_target: bool) -> None:
@@ -67,7 +67,7 @@ def test_transforms(transform: str, one_target: bool) -> None:
     compare(model, x(rows(1)), x(rows(35, 2)), atol=1e-4 if transform == "PROBIT" else 2e-6)  # a difference of roots
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(14)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("base", [None, [0.25], [0.25, -0.5]], ids=str)
@@ -102,6 +102,7 @@ def test_classes_without_weights_have_no_part() -> None:
             x(rows(40, 3)))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.int32])
 def test_types_of_inputs(dtype: Any) -> None:
     trees = random_trees("class", 8, 7, 4, 9)
@@ -162,7 +163,7 @@ def numbers(*shape: int) -> list[float]:
     return [float(v) for v in np.float32(R.standard_normal(shape)).reshape(-1)]
 
 
-@pytest.mark.part(9)
+@pytest.mark.part(16)
 @pytest.mark.parametrize(("kernel", "parameters"), KERNELS, ids=[k for k, _ in KERNELS])
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("probabilities", [False, True])
@@ -176,7 +177,7 @@ def test_support_vector_classifiers(kernel: str, parameters: list[float], classe
     compare(model, x(rows(1)), x(rows(19, 1)))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("transform", ["LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_transformed_scores_of_support_vectors(transform: str, classes: int) -> None:
@@ -198,7 +199,7 @@ def test_support_vector_regressors(kernel: str, parameters: list[float], one_cla
     compare(model, x(rows(19, 1)))
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])

@@ -45,7 +45,7 @@ CASES: dict[str, tuple[onnx.NodeProto, tuple[int, ...], Any, Exact]] = {
 }
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", CASES)
 def test_error(name: str, build: Callable[..., onnx.ModelProto]) -> None:
     """A constant's roundings all go one way. Of roots, logarithms and means the error is the sum's at most, and their own."""

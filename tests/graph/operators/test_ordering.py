@@ -62,7 +62,7 @@ def test_the_routine(dtype, largest) -> None:
             assert values.tobytes() == np.ascontiguousarray(np.take_along_axis(x, wanted, axis)).tobytes()
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(("dtype", "number", "largest"), [
     (np.float32, 0, 1), (np.float16, 1, 0), (np.int64, 3, 1), (np.float64, 3, 0), (np.uint8, 3, 1)])
 def test_short_rows_are_part_of_the_one_native_call(build, targets, dtype, number, largest) -> None:

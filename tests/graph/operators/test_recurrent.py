@@ -78,6 +78,7 @@ def test_batch_first_is_the_same_in_another_order(op: str, directions: int, buil
         np.testing.assert_allclose(got, wanted.swapaxes(0, 1), rtol=1e-6)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("op", GATES)
 def test_compiled(op: str, build, runtime) -> None:
     """Two layers in one model, of which the first gives only Y and the second only its last state."""

@@ -51,7 +51,7 @@ def test_maximum(kernel: int, stride: int, length: int) -> None:
     np.testing.assert_array_equal(polytc.load_onnx(model).compile()(x), ReferenceEvaluator(model).run(None, {"x": x})[0])
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize(("kernel", "stride"), WINDOWS)
 def test_convolutions_begin_at_the_first(auto: str, kernel: int, stride: int) -> None:

@@ -73,7 +73,7 @@ def feeds(model: onnx.ModelProto) -> dict[str, np.ndarray]:
             for v in model.graph.input}
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize(("target", "mask", "select"), [
     ("cpu", added(lower(96, 96)), False), ("cpu", added(lower(96, 96), LEAST)[None, None], False), ("cpu", lower(96, 96), True),
     ("cpu", lower(80, 112, 32) & ~lower(80, 112, -1), True), ("cpu", lower(40, 40), True),

@@ -78,6 +78,7 @@ def assert_close(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
         np.testing.assert_allclose(a, b, atol=2e-6, rtol=2e-5)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("interp", marks=pytest.mark.long)])
 def test_results(some: int, target: str) -> None:
     model, given = network(), feeds()
@@ -138,6 +139,7 @@ def test_from_the_cache(tmp_path: Path) -> None:
         assert done.stdout.split() == [compiled_here], done.stderr
 
 
+@pytest.mark.part(2)
 def test_profiles_count_all_rounds(some: int) -> None:
     given = feeds()
     rounds, whole = compiled(network()).profile(given, runs=2), compiled(network(), layouts=False).profile(given, runs=2)

@@ -96,7 +96,7 @@ def feeds_of(source) -> list[dict[str, np.ndarray]]:
     return [{"x": a} for a in (x, -x, np.minimum(x, 1), x + 2, -x)]
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_all_ways_through(build, reference, targets, name) -> None:
     source = MODELS[name](build)

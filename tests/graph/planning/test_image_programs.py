@@ -105,10 +105,20 @@ PLACES = st.sampled_from([*["n"]*24, "n+1", "5-n", "j", "n//2", "n%3", "2*n", "n
 COLUMNS = st.sampled_from([*["j"]*12, "2-j", "n%3", "0", "n//2", "(n+j)%3"])
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(places=st.lists(PLACES, min_size=3, max_size=3), columns=st.lists(COLUMNS, min_size=3, max_size=3), data=st.data())
 def test_random_subscripts(places: list[str], columns: list[str], data: st.DataObject) -> None:
-    """What is taken as separable is."""
+    what_is_taken_as_separable_is(places, columns, data)
+
+
+@pytest.mark.long
+@settings(max_examples=1000, deadline=None)
+@given(places=st.lists(PLACES, min_size=3, max_size=3), columns=st.lists(COLUMNS, min_size=3, max_size=3), data=st.data())
+def test_many_random_subscripts(places: list[str], columns: list[str], data: st.DataObject) -> None:
+    what_is_taken_as_separable_is(places, columns, data)
+
+
+def what_is_taken_as_separable_is(places: list[str], columns: list[str], data: st.DataObject) -> None:
     value = data.draw(st.sampled_from([*["{a}", "{a} + {b}", "{a}*2 - W[j]"]*3, "{a} + W[n%3]", "{a} + W[n//2]",
                                        "{a} + f32(n%2)"]))
     where = data.draw(st.sampled_from(["", "", "", ", n + j > 1", ", j > 0", ", n%2 == 0"]))

@@ -154,6 +154,7 @@ def test_results_of_a_network(build, runtime, size: tuple[int, int], chosen: boo
         np.testing.assert_allclose(mine, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("rank", "op"), [
     pytest.param(1, "Conv", marks=pytest.mark.long), (3, "Conv"), (1, "ConvTranspose"), (3, "MaxPool")])
 def test_results_in_other_ranks(build, runtime, rank: int, op: str) -> None:

@@ -99,6 +99,7 @@ def test_probabilities_that_somebody_else_reads_leave_their_program(groups) -> N
     assert ["y"] in found or ["o"] in found
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("heads", [2, 8])
 def test_attention_results(build, heads: int) -> None:
     inputs, constants = attention_inputs(heads)

@@ -145,6 +145,7 @@ def quantised(build, zeros: Sequence[int], kind: type = np.uint8) -> tuple[onnx.
         "x": R.standard_normal((1, 4, 9, 9)).astype(np.float32)}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("zeros", "kind"), [
     ((3, 114, 127, 90), np.uint8), ((3, 255, 0, 1), np.uint8), ((-3, 7, -128, 127), np.int8)])
 def test_scales_and_zero_points(build, runtime, zeros: Sequence[int], kind: type) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 
 import polytc
 from tests.generator.choices import replayed, seeded
@@ -14,20 +15,19 @@ from tests.graph.random_models.builder import Builder
 from tests.graph.random_models.judge import _explained, _moved, difference, judge, reference
 from tests.graph.random_models.models import FAMILIES, Made, made
 
-MODELS = 16
 
-
-def test_first_models() -> None:
+@pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.long)])
+def test_first_models(count: int) -> None:
     """None goes wrong, and most can be compared: in a process of their own, as ONNX Runtime crashes on some."""
     worker, kinds = Worker(60, judge), Counter[str]()
-    for seed in range(MODELS):
+    for seed in range(count):
         chance = seeded(seed)
         made(chance)
         found = judged(worker, chance.taken, 60)
         assert not found.bad, f"model {seed}: {found.kind}\n{found.text}\n{found.detail}"
         kinds[found.kind] += 1
     worker.close()
-    assert kinds["right"] + kinds["tie"] > MODELS * .6, kinds
+    assert kinds["right"] + kinds["tie"] > count * .6, kinds
 
 
 def test_choices_decide() -> None:

@@ -94,7 +94,7 @@ def check(found: np.ndarray, exact: np.ndarray, half: str, places: float) -> Non
     np.testing.assert_allclose(found.astype(np.float64), exact, rtol=0, atol=slack)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(10)
 @ALL
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(name: str, half: str, build) -> None:
@@ -154,7 +154,7 @@ def node_by_node(nodes: Sequence, x: np.ndarray, constants: Mapping[str, np.ndar
     return values["y"]
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(16)
 @ALL
 @pytest.mark.parametrize("fusion", [True, False], ids=["fused", "apart"])
 @pytest.mark.parametrize("name", MODELS)

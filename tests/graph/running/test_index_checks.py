@@ -76,7 +76,7 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray], str, list[tuple[in
 }
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("target", ["cpu", "interp", "evaluate"])
 @pytest.mark.parametrize("name", CASES)
 def test_each_operator_names_the_first_index_outside(name: str, target: str, build, reference) -> None:
@@ -153,7 +153,7 @@ def fails(model: Any, feeds: dict[str, np.ndarray], what: str) -> None:
     assert what in str(found.value)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_open_sizes_and_indices_that_are_computed(lookup, runtime, target: str, symbolic: bool) -> None:

@@ -66,7 +66,7 @@ def looping(build, name: str, rows: int):
                  [f"y{o}" for o in outputs], constants)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", BODIES)
 def test_loops(build, runtime, counted, monkeypatch, name: str, threads: int) -> None:

@@ -18,6 +18,7 @@ def feeds() -> dict[str, np.ndarray]:
     return {"x": R.standard_normal((2, 3, 17, 15)).astype(np.float32)}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_kernels_and_their_times(small_cnn, feeds, threads, tmp_path) -> None:
     model = polytc.load_onnx(small_cnn).compile(target="cpu", threads=threads)

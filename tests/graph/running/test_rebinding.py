@@ -71,6 +71,7 @@ def binds(monkeypatch) -> list[int]:
     return found
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_only_the_first_is_bound_step_by_step(binds: list[int], threads: int) -> None:
     """Results that were given away stay as they are, and sizes that come back are right: larger, smaller, and again."""

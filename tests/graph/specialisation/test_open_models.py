@@ -183,7 +183,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     return made
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", CASES)
 def test_one_compilation_serves_all_sizes(name: str, runtime: Any, compiled: list[Program]) -> None:
     case = CASES[name]
@@ -259,6 +259,7 @@ def test_code_that_is_there_does_not_wait_for_other_code(monkeypatch: pytest.Mon
         other.join()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_a_state_that_grows_in_each_round(symbolic: bool, runtime: Any) -> None:
     """More rounds than sets of shapes are compiled, from a state without elements, and none at all."""

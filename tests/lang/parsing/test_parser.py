@@ -80,9 +80,20 @@ def _floats(e):
             ">", b, a, BOOL), BOOL), BOOL), a, c, F32), e, e, e, st.sampled_from(["&&", "||"])))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.recursive(READS, _floats, max_leaves=8))
 def test_printed_expressions_read_back(e):
+    read_back(e)
+
+
+@pytest.mark.long
+@settings(max_examples=1000, deadline=None)
+@given(st.recursive(READS, _floats, max_leaves=8))
+def test_many_printed_expressions_read_back(e):
+    read_back(e)
+
+
+def read_back(e):
     """With i = j = 0 alone every subscript is 0, in bounds of the one element."""
     program = lang.build(f"O[i,j] = {pr.format_expr(e)} where i in 0:1, j in 0:1", {"A": (1,)})
     assert program.statement("S1").value == e

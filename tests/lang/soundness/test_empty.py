@@ -124,7 +124,7 @@ OPEN = [
 ]
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("text", "left", "right", "oracle"), OPEN, ids=["product", "maximum", "scan"])
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_open_sizes_may_be_0(text: str, left: tuple[str, str], right: tuple[str, str], oracle: Any, target: str) -> None:

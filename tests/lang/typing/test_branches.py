@@ -34,6 +34,7 @@ def test_mapped_changes_each_place_by_its_own_path():
     assert pr.format_expr(changed) == "x[i] + (i > 2 ? y[i] : 0.0)"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "lower", "values"), [
     ("C[i] = i > 0 ? x[i] - x[i-1] : x[i]", 0, [1, 1, 2, 4]),
     ("C[i] = i > 0 ? x[i] - x[i-1] : x[i+1] - x[i]", 0, [1, 1, 2, 4]),
@@ -112,6 +113,7 @@ def computed(arms, x: np.ndarray, i: int) -> float:
     return sum((k + 1) * x[i + o] for k, o in enumerate(offsets)) if offsets else 7.0
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_choices(seed):
     """Where the range is stated, it is taken or refused as the places say; where it is not, each place of what is found is in

@@ -80,6 +80,7 @@ def test_rows(dtype: str, op: str, shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(found.M, getattr(a, op[3:])(axis=1))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 def test_matrices_and_values(op: str) -> None:
     whole = polytc.compile(f"(m, I, J) {op}= (A[i,j], i, j)")

@@ -46,6 +46,7 @@ def test_small_steps_have_lanes(targets: tuple[str, ...], text: str) -> None:
         np.testing.assert_array_equal(polytc.run(text, **given, target=target), evaluate(program, given)["S"])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "shapes"), [
     ("S[i] += X[i,k]*s[i,k//32]", {"X": (9, 256), "s": (9, 8)}), ("S[i] += X[i,k]*s[k%32]", {"X": (9, 256), "s": (32,)}),
     ("S[i] += X[i,k]*s[k//24]", {"X": (9, 240), "s": (10,)}), ("S[i] += X[i,k]*s[(k+8)//16]", {"X": (9, 150), "s": (10,)}),
@@ -76,7 +77,7 @@ TRIANGLES = {"S[i] += X[i,k] where k <= i": lambda x, n: np.tril(x).sum(1),
              "S[i] += X[i,k] where k <= i, k % 2 == 0": lambda x, n: np.tril(x)[:, ::2].sum(1)}
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(18)
 @pytest.mark.parametrize("n", [64, 77, 200])
 @pytest.mark.parametrize("text", TRIANGLES)
 def test_conditions_hide_what_lanes_add(text: str, n: int, targets: tuple[str, ...]) -> None:

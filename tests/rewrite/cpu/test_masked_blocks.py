@@ -65,7 +65,7 @@ def expected(logit: str, a: dict[str, np.ndarray]) -> np.ndarray:
     return np.einsum("hij,hje->hie", e / e.sum(axis=-1, keepdims=True), a["V"].astype(np.float64))
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(14)
 @pytest.mark.parametrize(("logit", "rows", "keys"), [
     *((logit, 64, 80) for logit in (CAUSAL, LATER, WINDOW, NEGATED, RISING, ADDED)), (CAUSAL, 131, 200), (WINDOW, 131, 200),
     *(pytest.param(logit, 131, 200, marks=pytest.mark.long) for logit in (LATER, NEGATED, RISING, ADDED)),
@@ -79,6 +79,7 @@ def test_results(logit: str, rows: int, keys: int) -> None:
     np.testing.assert_allclose(out, expected(logit, a), rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["interp", "cpu"])
 def test_results_are_those_of_the_reference(target: str) -> None:
     a = arrays(64, 64, heads=1, depth=3)
@@ -144,6 +145,7 @@ PROJECTED = TEXT.replace("S[h,i,j] += Q[h,i,d] * K[h,j,d]", "T[h,i,d] += Q[h,i,e
 SCORES_TOO = TEXT.replace("-> (O)", "R[h,i,j] = 2 * S[h,i,j]\n-> (O, R)")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", [PROJECTED, SCORES_TOO])
 def test_what_the_masked_statement_reads_is_narrowed_where_nobody_else_needs_it(text: str) -> None:
     """Rows that are made in blocks have no columns to leave out; scores that leave the program are whole."""

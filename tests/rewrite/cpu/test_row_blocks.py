@@ -58,6 +58,7 @@ def test_short_sequences_stay_as_they_are() -> None:
     assert "L_rows" not in {t.name for t in lowered(32, 32).rewritten.tensors}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("rows", "keys", "threads"), [
     (131, 200, 2), (64, 509, 1), *(pytest.param(*p, marks=pytest.mark.long) for p in (
         (256, 256, 1), (256, 256, 2), (131, 200, 1), (64, 509, 2)))])

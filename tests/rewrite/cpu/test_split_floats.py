@@ -118,7 +118,7 @@ def test_sums_are_as_exact_as_those_of_f32(m: int, n: int, k: int, kind: str, ta
     assert abs(got - exact).max() <= 8 * FINEST * np.sqrt(k) * most.max(), "errors of additions have either sign"
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("kind", ["f32", "i8", "bf16"])
 @pytest.mark.parametrize(("m", "n", "k"), [(37, 96, 96), (16, 100, 64), (13, 130, 128)])
 def test_products_with_numpy_as_the_matrix_unit(m: int, n: int, k: int, kind: str) -> None:
@@ -133,7 +133,7 @@ def test_products_with_numpy_as_the_matrix_unit(m: int, n: int, k: int, kind: st
 SPECIAL = [np.inf, -np.inf, np.nan, 3.4028235e38, -3.4e38, 1e30, LARGE, 1e18, 1e-31, -1e-38, 1e-39, 0.0, -0.0, LEAST, 1.0]
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("way", ["cpu", "AMX", "numpy"])
 @pytest.mark.parametrize("kind", ["f32", "i8"])
 def test_numbers_without_parts(way: str, kind: str) -> None:

@@ -77,7 +77,7 @@ def test_the_copy_of_a_constant_is_made_once() -> None:
     assert "f32(A[" in str(lowered.rewritten)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_padded_convolutions(target: str, stride: int) -> None:

@@ -223,6 +223,7 @@ def test_other_types_are_left_alone(dtype: str) -> None:
     assert rewritten(program, 4) is program
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("results", "block"), [
     (2, None), (4, 5), pytest.param(2, 5, marks=pytest.mark.long), pytest.param(4, None, marks=pytest.mark.long)])
 def test_compiled_with_bias_and_relu(results: int, block: int | None) -> None:
@@ -290,6 +291,7 @@ def sums_in_space(x: np.ndarray, w: np.ndarray, step: int, depth: int) -> np.nda
     return np.stack([sum(taps) for taps in planes], 1)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("step", "depth", "extent"), [(1, 5, 5), pytest.param(2, 3, 5, marks=pytest.mark.long), (2, 3, 6)])
 def test_windows_in_three_dimensions(step: int, depth: int, extent: int) -> None:
     x, w = random(7, extent, 9, 8), random(5, 7, 3, 3, 3)

@@ -21,6 +21,7 @@ from polytc.targets.llvm.target import LLVMTarget
 from tests.rewrite.cpu.test_winograd import PLAIN, close, random, rewritten, sums
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("block", [0, 3, 6])
 def test_an_open_batch_has_blocks_of_one_image(block: int) -> None:
     """Extents are formulas, here N + 1 of N + 2 images that are there; the size is called as an index of the stages is."""
@@ -52,7 +53,7 @@ def of_open_extents(name: str, sizes: Mapping[str, int], still: Mapping[str, int
     return build(text.format(**known), {"X": (known["N"], 4, known["H"], known["W"]), "W": (5, 4, 3, 3)})
 
 
-@pytest.mark.part(9)
+@pytest.mark.part(60)
 @pytest.mark.parametrize("name", OPEN)
 @pytest.mark.parametrize("open_", ["NHW", "HW", "H", "W"])
 @pytest.mark.parametrize(("results", "block"), [(2, 3), (4, 2), (4, 6)])

@@ -28,7 +28,7 @@ REGISTERS = "local_tiles S1_init: by=registers rows=j,i items={} elements={} alo
 TILES = "local_tiles S1_init: by=tiles rows=j,i items={} elements={} along=k steps={}"
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(13)
 @pytest.mark.parametrize(("program", "line", "shown"), [
     (TILED, TILES.format("8,16", "8,2", 8), ["A_tile[8, 36]", "B_tile[8, 64]"]),
     (TILED, TILES.format("32,4", "4,8", 12), ["A_tile[12, 32]", "B_tile[12, 128]"]),

@@ -217,7 +217,7 @@ def compiled(targets: tuple[str, ...]) -> list[Gpu]:
     return made + ([CompiledCuda(GENERIC_GPU)] if COMPILER else [])
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(84)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a"])
 @pytest.mark.parametrize("name", CASES)
 def test_own_shapes(name: str, machine: str, compiled: list[Gpu]) -> None:
@@ -226,7 +226,7 @@ def test_own_shapes(name: str, machine: str, compiled: list[Gpu]) -> None:
     same(lowered, CASES[name], compiled)
 
 
-@pytest.mark.part(16)
+@pytest.mark.part(140)
 @pytest.mark.parametrize("shape", [(32, 1, 1), (32, 4, 3), (16, 16, 7), (64, 2, 4, 3), (8, 1, 1, 2)], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_other_shapes(name: str, shape: tuple[int, ...], compiled: list[Gpu]) -> None:
@@ -237,6 +237,7 @@ def test_other_shapes(name: str, shape: tuple[int, ...], compiled: list[Gpu]) ->
     same(shaped(CASES[name].text, *shape), CASES[name], compiled)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["counts", "two dimensions", "largest", "some of them"])
 def test_loops_in_python_see_every_access(name: str) -> None:
     """One group has the items that others have in several: each in turn, between barriers."""
@@ -247,7 +248,7 @@ def test_loops_in_python_see_every_access(name: str) -> None:
     same(shaped(small.text, 8, 2, 3), small, [InterpTarget(GENERIC_GPU)], [(0, False)])
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("name", CASES)
 def test_program_of_the_rewrite(name: str) -> None:
     lowered = polytc.lower(CASES[name].text, GPU)
@@ -268,6 +269,7 @@ def test_sums_that_exceed_32_bits_have_groups_of_fewer_terms(compiled: list[Gpu]
         np.testing.assert_array_equal(run(lowered, target, given), [0, 0, 6553500000, 0])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "why"), [
     ("def f(i32[5000] x, f32[5000] w) -> (f32[8] H) { H[x[i]] += w[i] }", "no operator of whole numbers"),
     ("def f(i32[5000] x, i32[5000] w) -> (i32[8] H) { H[x[i]] *= w[i] }", "no operator of whole numbers"),
@@ -316,6 +318,7 @@ def test_only_the_mark_lets_items_meet() -> None:
     assert str(again.kept_apart("thread0")) == str(own.kept_apart("thread0")) != str(again.kept_apart("parallel"))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("kind", ["vector", "parallel", "reduce"])
 def test_schedules_cannot_have_updates_meet_otherwise(kind: str) -> None:
     """Lanes and threads are no items, and partial results of a reduce loop are no element that others update."""
@@ -334,6 +337,7 @@ OPEN = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_that_stay_open(name: str, compiled: list[Gpu]) -> None:
     text, shapes, expected = OPEN[name]

@@ -88,7 +88,7 @@ def kernels(text: str, shapes: Shapes, machine: str = "generic-gpu") -> tuple[lo
     return lowered.loops, lowered.source.text
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("name", [
     pytest.param(n, marks=pytest.mark.long if n == "padded convolution" else []) for n in PROGRAMS])
 def test_results(name: str, targets: tuple[str, ...]) -> None:
@@ -108,7 +108,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
     assert_tiles(name, *((lowered[0].loops, lowered[0].source.text) if lowered else kernels(text, shapes)))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(12)
 @pytest.mark.parametrize(("name", "machine"), [
     pytest.param(n, m, marks=[] if m == "nvidia-sm90" or n == "long sums" else pytest.mark.long)
     for n in FEW for m in ("generic-gpu", "nvidia-sm90", "mali")])
@@ -178,7 +178,7 @@ def assert_tiles(name: str, module: loops.Module, source: str) -> None:
     assert guarded == []
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(15)
 @pytest.mark.parametrize("size", [40, pytest.param(300, marks=pytest.mark.long), 2048])
 @pytest.mark.parametrize("machine", [n for n, m in DEVICES.items() if m.fast_local_memory])
 def test_groups_keep_the_limits_of_the_device(machine: str, size: int) -> None:
@@ -190,6 +190,7 @@ def test_groups_keep_the_limits_of_the_device(machine: str, size: int) -> None:
     assert 0 < int(source.options["local_bytes"]) <= m.local_bytes
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("size", "channels"), [
     pytest.param(56, 64, marks=pytest.mark.long), pytest.param(28, 128, marks=pytest.mark.long), (14, 256), (7, 512)])
 def test_items_lie_over_the_rows_of_small_images_too(size: int, channels: int) -> None:

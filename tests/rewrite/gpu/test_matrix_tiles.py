@@ -87,6 +87,7 @@ def test_estimates_grow_with_what_there_is_to_do() -> None:
     assert time((16, 8)) < time((16, 8), stride=16)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("stride", [2, 5, 16])
 def test_windows_far_apart_fit_local_memory(stride: int) -> None:
     """A step copies what lies between them, too, of which there may be too much for tiles of many rows."""

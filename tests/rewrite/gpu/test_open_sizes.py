@@ -161,6 +161,7 @@ def test_groups_divide_reductions_with_few_results(name: str, targets: tuple[str
             np.testing.assert_allclose(results[n], e, rtol=1e-5, atol=1e-6, err_msg=f"{n} at {sizes}")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("typical", [{"M": 300, "K": 1000, "N": 300}, {"M": 1000, "K": 1000, "N": 1000}])
 def test_where_there_may_be_many_results_few_parts_do(typical: dict[str, int]) -> None:
     low = polytc.lower("C[i,j] += A[i,k]*B[k,j]", OpenCLTarget(DEVICES["nvidia-sm90"]), shapes=CASES["a matmul"].shapes,

@@ -26,6 +26,7 @@ CASES: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
                 lambda X: X[:, -1] - X[:, 0] + 1)}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_launches(name: str, targets: tuple[str, ...]) -> None:
     text, expected = CASES[name]

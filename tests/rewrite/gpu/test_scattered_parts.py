@@ -59,7 +59,7 @@ RANGES = {
 }
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("name", RANGES)
 def test_items_divide_a_large_target(name: str, targets: tuple[str, ...]) -> None:
     text, parts = RANGES[name]
@@ -135,8 +135,8 @@ OPEN = {
              lambda x, w: np.stack([np.bincount(x, w[:, d], 8) for d in range(3)], 1))}
 
 
-@pytest.mark.part(2)
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.part(3)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n == "rows" else ()) for n in OPEN])
 def test_sizes_that_stay_open(name: str) -> None:
     text, expected = OPEN[name]
     inputs = {"x": ("n",), "w": ("n", 3) if name == "rows" else ("n",)}
@@ -179,7 +179,7 @@ OPEN_TARGETS = {
     "the last one counts": "def f(i32[n] x, f32[n] g, inout f32[k] H) -> (H) { H[x[i]] = g[i] }"}
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("k", [6, 3000])
 @pytest.mark.parametrize("name", OPEN_TARGETS)
 def test_a_target_of_an_open_size(name: str, k: int, targets: tuple[str, ...]) -> None:

@@ -42,7 +42,7 @@ def lowered(text: str, machine: str, **shapes: tuple[int, ...]) -> tuple[loops.M
     return made.loops, made.source.text
 
 
-@pytest.mark.part(10)
+@pytest.mark.part(18)
 @pytest.mark.parametrize("machine", SLOW)
 @pytest.mark.parametrize("name", [*PROGRAMS, *MORE])
 def test_results(name: str, machine: str, targets: tuple[str, ...]) -> None:
@@ -82,7 +82,7 @@ def test_cut_statements_mean_the_same(name: str) -> None:
     same_results(program, made)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("machine", SLOW)
 @pytest.mark.parametrize(("shift", "there"), [(0, 39), (0, 33), (-2, 39), (3, 41), (-9, 20)])
 def test_operands_may_end_before_a_ragged_sum(shift: int, there: int, machine: str) -> None:
@@ -96,6 +96,7 @@ def test_operands_may_end_before_a_ragged_sum(shift: int, there: int, machine: s
     np.testing.assert_array_equal(polytc.compile(text, InterpTarget(DEVICES[machine]))(X=x, W=w), wanted)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
 def test_dtypes(dtype: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:

@@ -43,7 +43,7 @@ def test_outputs_are_whole() -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
-@pytest.mark.part(3)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("sizes", [(), ("n", "m", "d")], ids=["fixed", "open"])
 @pytest.mark.parametrize(("mask", "hides"), [
     ("j <= i", lambda i, j: j > i), ("j < i + 9", lambda i, j: j >= i + 9), ("2*j <= i + 7", lambda i, j: 2 * j > i + 7),

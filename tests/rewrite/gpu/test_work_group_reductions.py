@@ -112,7 +112,7 @@ ALIKE = ("a maximum", "everything, once", "few columns", "softmax of few rows", 
 """Programs whose kernels another one has, too."""
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(17)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in ALIKE else []) for n in PROGRAMS])
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     text, shapes, expected = PROGRAMS[name]
@@ -189,7 +189,7 @@ def test_rows_that_a_condition_leaves_out_are_not_touched(targets: tuple[str, ..
     np.testing.assert_array_equal(run(text, arrays, OpenCLTarget()), expected)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize(("text", "device"), [
     *((SOFTMAX, d) for d, m in DEVICES.items() if m.kind == "gpu"),
     *(pytest.param(LAYERNORM.replace("*g[j]+b[j]", ""), d, marks=[] if d == "generic-gpu" else pytest.mark.long)

@@ -74,20 +74,22 @@ def line(program: Program, elements: int, items: tuple[int, int]) -> str:
     return f"{head}parallel_scans {scanned(program)}: elements={elements} items={items[0]},{items[1]}\n"
 
 
-def holds(program: Program, target: Target, schedule: str | None = None) -> None:
-    """Does the target compute what the text says, of small whole numbers?"""
+def holds(program: Program, target: Target, schedule: str | None = None) -> compiler.Lowered:
+    """Does the target compute what the text says, of small whole numbers? What was lowered."""
+    lowered = compiler.lower_program(program, target, schedule)
     given, expected = small_numbers(program), evaluate(program, small_numbers(program))
     arrays = {n: given.get(n, np.zeros(program.tensor(n).shape, program.tensor(n).dtype.numpy)) for n in program.arrays}
-    compiler.compile_program(program, target, schedule=schedule).run([arrays[n] for n in program.arrays])
+    target.load(target.build(lowered.source), 1).run([arrays[n] for n in program.arrays])
     for n in program.outputs:
         np.testing.assert_array_equal(arrays[n], expected[n])
+    return lowered
 
 
 CASES = [(name, form) for name in {**SCANS, **MORE} if name != "columns" for form in FORMS] + [
     (name, form) for name in COLUMNS for form in COLUMN_FORMS]
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(51)
 @pytest.mark.parametrize(("name", "form"), CASES, ids=str)
 def test_groups_scan_as_the_text_says(name: str, form: tuple[int, tuple[int, int]]) -> None:
     """With every access looked at, in one kernel, or three."""
@@ -100,9 +102,8 @@ def test_groups_scan_as_the_text_says(name: str, form: tuple[int, tuple[int, int
         assert parallel_scans.fits(tidy, GPU, Blocks(s.name, *form))
         return
     schedule = line(program, *form)
-    lowered = compiler.lower_program(program, InterpTarget(GPU), schedule)
+    lowered = holds(program, InterpTarget(GPU), schedule)
     assert len(lowered.source.launches) == (3 if form[0] else 1)
-    holds(program, InterpTarget(GPU), schedule)
 
 
 ON_DEVICES = [(name, form) for name in ("in place", "backwards", "suffixes", "rows without their own", "doubles", "bytes")
@@ -110,7 +111,7 @@ ON_DEVICES = [(name, form) for name in ("in place", "backwards", "suffixes", "ro
                                     for form in COLUMN_FORMS]
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(21)
 @pytest.mark.parametrize(("name", "form"), ON_DEVICES, ids=str)
 def test_on_devices(name: str, form: tuple[int, tuple[int, int]], targets: tuple[str, ...]) -> None:
     program = build({**SCANS, **MORE, **COLUMNS}[name])
@@ -120,8 +121,7 @@ def test_on_devices(name: str, form: tuple[int, tuple[int, int]], targets: tuple
         holds(program, cuda_here.CompiledCuda(GPU), line(program, *form))
 
 
-@pytest.mark.part(8)
-@pytest.mark.part(3)
+@pytest.mark.part(39)
 @pytest.mark.parametrize("form", [None, (0, (4, 8)), (128, (4, 8))], ids=str)
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_that_stay_open(name: str, form: tuple[int, tuple[int, int]] | None) -> None:
@@ -163,6 +163,7 @@ def test_what_is_chosen() -> None:
     assert [c.items for c in chosen(sums.format(4, 9000), replace(GPU, fast_local_memory=False))] == [()]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("machine", ["generic-gpu", "nvidia-sm90", "amd-gfx90a", "apple-m1"])
 def test_a_group_fits_its_machine(machine: str) -> None:
     """Also of doubles, in what is made."""
@@ -196,6 +197,7 @@ def f32_within(found: np.ndarray, terms: np.ndarray) -> None:
     assert (np.abs(found - exact) <= room).all()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("shape", [(1, 100_003), (7, 5000)])
 def test_sums_of_floats(shape: tuple[int, int], targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:
@@ -238,6 +240,7 @@ STARTS: dict[str, tuple[str, Callable[[scan_statements.Scan], bool]]] = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", STARTS)
 def test_the_element_before_is_the_scans_own(name: str) -> None:
     first, is_so = STARTS[name]
@@ -252,6 +255,7 @@ def test_the_element_before_is_the_scans_own(name: str) -> None:
     holds(program, InterpTarget(GPU), line(program, 128, (4, 8)))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("first", ["S[0] = A[0]; S[1] = A[1]", "S[0] = A[0]; T[0] = A[1]", "S[0] = S[3]"])
 def test_what_stays_before_a_scan(first: str) -> None:
     """Another element, something between, and what reads the target."""

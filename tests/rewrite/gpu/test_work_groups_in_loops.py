@@ -77,6 +77,7 @@ def launches(low: compiler.Lowered) -> list[tuple[int, ...]]:
     return [x.global_size for x in low.source.launches if x.loops]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "reference"), [(CARRIED, carried), (HISTORY, history)])
 def test_values_live_from_one_iteration_to_the_next(text: str, reference: families.Any, targets: tuple[str, ...]) -> None:
     rng = np.random.default_rng(7)
@@ -89,6 +90,7 @@ def test_values_live_from_one_iteration_to_the_next(text: str, reference: famili
             np.testing.assert_allclose(got, expected, rtol=2e-5)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["power iteration", "gram-schmidt", "k-means"])
 def test_results_on_the_interpreter(name: str) -> None:
     """Which finds accesses outside of buffers, and barriers that not all items reach."""

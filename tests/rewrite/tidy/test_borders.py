@@ -47,7 +47,7 @@ def arrays(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     return {n: R.integers(-9, 9, s).astype(np.int32) for n, s in shapes.items()}
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("text", SPLIT)
 def test_what_is_split(targets: tuple[str, ...], text: str) -> None:
     before, given = built(text, SPLIT[text]), arrays(SPLIT[text])

@@ -195,7 +195,7 @@ def test_two_nests_in_a_row_are_two_loops() -> None:
     np.testing.assert_allclose(got["s"], wanted["s"], rtol=1e-12)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("text", "shapes", "ranges"), [
     ("Y[b,c,h,w] = max(X[b,c,h,w], 0)", {"X": ("n", 6, 4, 5)}, ["120*n"]),
     ("Y[a,b] = X[a,b]*2", {"X": (6, "n")}, ["6*n"]),

@@ -40,6 +40,7 @@ CASES: dict[str, tuple[str, int, tuple[str, ...], Callable[..., np.ndarray]]] = 
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", CASES)
 def test_rows_are_walked_as_one(name: str) -> None:
     text, indices, told, _ = CASES[name]
@@ -58,7 +59,7 @@ TARGETS = [pytest.param("cpu"), pytest.param("interp"), pytest.param("opencl", m
            pytest.param(OpenCLTarget(GENERIC_GPU), marks=NEEDS_OPENCL, id="gpu")]
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_against_numpy(name: str, target: str | OpenCLTarget) -> None:

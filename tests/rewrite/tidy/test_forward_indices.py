@@ -31,6 +31,7 @@ def test_turned(text, shapes, expected):
     same_results(before, after)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "expected"), [
     ("D[i,j] = A[j,36-i]", lambda a: np.rot90(a)), ("D[i,j] = A[40-j,36-i]", lambda a: a[::-1, ::-1].T),
     ("D[40-j,i] = A[j,36-i]", lambda a: a[::-1, ::-1]), ("D[j,36-i] = A[40-j,i]", lambda a: a[::-1, ::-1])])

@@ -45,6 +45,7 @@ def program(name: str) -> polytc.program.program.Program:
     return replace(made, constants=tuple(n for n in made.inputs if n in "gv"))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", CASES)
 def test_the_step_acts(name: str) -> None:
     before = program(name)
@@ -55,7 +56,7 @@ def test_the_step_acts(name: str) -> None:
     assert any(name.split("_")[0][:5] in t.name or "term" in t.name for t in rewritten.tensors), "it was given up"
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_one_kernel_for_all_sizes_against_numpy(name: str, target: str | OpenCLTarget) -> None:
@@ -74,6 +75,7 @@ def test_one_kernel_for_all_sizes_against_numpy(name: str, target: str | OpenCLT
             np.testing.assert_allclose(mine, wanted, rtol=1e-6, err_msg=f"{text} {sizes}")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", CASES)
 def test_calls_take_it(name: str) -> None:
     op = polytc.compile(CASES[name][0], symbolic=True, typical={n: v for n, v in TYPICAL.items() if n in program(name).sizes})

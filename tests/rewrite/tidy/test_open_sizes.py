@@ -145,7 +145,7 @@ CASES = {
 }
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", CASES)
 def test_steps_act(name: str) -> None:
     case = CASES[name]
@@ -155,14 +155,14 @@ def test_steps_act(name: str) -> None:
         assert set(steps) <= acted
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(28)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_is_right_at_all_sizes(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     right_at_all_sizes(CASES[name], "cpu", threads, monkeypatch)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.gpu])
 def test_one_kernel_of_a_gpu_is_right_at_all_sizes(name: str, targets: tuple[str, ...],
                                                    monkeypatch: pytest.MonkeyPatch) -> None:

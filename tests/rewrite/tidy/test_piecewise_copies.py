@@ -28,7 +28,7 @@ def built(text: str, shape: tuple[int, ...]) -> tuple[pr.Program, dict[str, np.n
     return stages.build(text, {n: a.shape for n, a in given.items()}, dict.fromkeys(given, np.dtype("i4"))), given
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("text", COPIED)
 def test_what_is_copied(targets: tuple[str, ...], text: str) -> None:
     before, given = built(text, COPIED[text])
@@ -67,7 +67,7 @@ def tables() -> dict[str, np.ndarray]:
     return {"X": R.integers(-9, 9, (40, 30)).astype(np.int32), "T": R.integers(0, 40, 42), "U": R.integers(0, 30, 31)}
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("text", TABLES)
 def test_windows_over_tables_are_gathered_once(targets: tuple[str, ...], text: str) -> None:
     given = tables()

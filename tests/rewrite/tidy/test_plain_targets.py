@@ -78,6 +78,7 @@ def test_such_indices_are_independent():
     assert coincident_indices(update) == ("i", "j")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", [
     "C[i+1,j+2] += A[i,k]*B[k,j]", "C[18-i,j] += A[i,k]*B[k,24-j] where j in 0:25",
     "def f(inout f32[40,40] C, f32[M,K] A, f32[K,N] B) { C[i+3,39-j] += A[i,k]*B[k,j] }",

@@ -69,6 +69,7 @@ def test_open_sizes_stay():
         assert np.array_equal(op(x=x, y=y), np.stack([x, y], 1).ravel())
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("n", [1, 2, 7, 16, 33, 100])
 def test_on_targets(targets: tuple[str, ...], n: int) -> None:
     w, x = R.integers(0, 255, (5, n)).astype(np.uint8), R.integers(-3, 4, 2 * n).astype(np.float32)

@@ -109,6 +109,7 @@ def rotated(p: Program) -> Program:
     return p if rotated_buffers.fits(p, GPU, choice) else rotated_buffers.rotate(p, Decision(GPU, (choice,)))
 
 
+@pytest.mark.part(10)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     text, expected = CASES[name]

@@ -104,10 +104,24 @@ def test_integers_wrap_alike() -> None:
     check(program, "cpu")
 
 
-@given(st.integers(1, 70), st.integers(1, 40), st.sampled_from(["<=", "<", ">=", ">"]), st.sampled_from(["i,j", "j,i"]),
-       st.sampled_from(["+=", "max="]), st.sampled_from(["interp", "cpu"]))
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+SCANS = (st.integers(1, 70), st.integers(1, 40), st.sampled_from(["<=", "<", ">=", ">"]), st.sampled_from(["i,j", "j,i"]),
+         st.sampled_from(["+=", "max="]), st.sampled_from(["interp", "cpu"]))
+
+
+@given(*SCANS)
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_scans_of_every_size(n: int, m: int, order: str, place: str, op: str, target: str) -> None:
+    scanned(n, m, order, place, op, target)
+
+
+@pytest.mark.long
+@given(*SCANS)
+@settings(max_examples=150, deadline=None)
+def test_many_scans(n: int, m: int, order: str, place: str, op: str, target: str) -> None:
+    scanned(n, m, order, place, op, target)
+
+
+def scanned(n: int, m: int, order: str, place: str, op: str, target: str) -> None:
     source = place.replace("j", "k")
     text = f"Y[{place}] {op} X[{source}] where k {order} j, j in 0:X.shape[{place.split(',').index('j')}]"
     check(build(text, {"X": (n + 1, m + 1)}), target)

@@ -45,7 +45,7 @@ def test_what_stays(name: str) -> None:
     assert not divided(*KEPT[name])
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("name", DIVIDED)
 def test_results(name: str, target: str) -> None:

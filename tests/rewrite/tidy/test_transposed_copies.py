@@ -69,7 +69,7 @@ def test_tensors_that_are_read_often_have_a_copy(name: str) -> None:
     assert {t.name for t in add_copies(p).tensors} - {t.name for t in p.tensors} == {f"{t}_mirror" for t in tensors}
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", MIRRORED)
 def test_the_copy_agrees_wherever_it_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With copies in smaller tensors than they pay for."""

@@ -81,7 +81,7 @@ def test_an_operand_that_the_reduction_walks_in_long_strides_is_packed_as_high_a
     assert (panel_width(s, tile.vector), panel_width(s, tile.jam or "")) == (tile.width * machine.lanes(4), tile.rows)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("machine", "where"), [
     (AVX2, ""), (AVX2, "where i <= j"), (AVX2, "where i <= k"), (AVX512, ""),
     *(pytest.param(AVX512, where, marks=pytest.mark.long) for where in ("where i <= j", "where i <= k"))])
@@ -134,7 +134,7 @@ def test_few_terms_are_no_reason_to_store_results_one_by_one(terms: int, vector:
     assert chosen(program, "S1", machine).vector == vector
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
 @pytest.mark.parametrize("constants", ["", "A", "B", "AB"])
 @pytest.mark.parametrize("text", ["C[{0},{1}] += A[{0},{2}] * B[{2},{1}]", "C[{0},{1}] += A[{2},{0}] * B[{2},{1}]",
@@ -151,6 +151,7 @@ def test_names_of_indices_decide_nothing(text: str, constants: str, machine: Mac
     assert len(found) == 1
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("text", ["C[i,j] += A[k//2,i] * B[k,j]", "C[i,j] += A[i,k//2] * B[k%50,j]",
                                   "C[i,j] += A[k%99,i] * B[j,k]"])
 def test_operands_that_the_reduction_walks_in_no_even_strides(text: str) -> None:

@@ -121,14 +121,14 @@ def check(p, schedule, targets=("interp", "cpu")):
             np.testing.assert_allclose(buffers[n], expected[n], rtol=1e-10, err_msg=f"{p.name} on {target}")
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(11)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_without_tiles(name):
     check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: tile_sizes.given(
         scene, band, fixed, [None] * len(band.loops))))
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(22)
 @pytest.mark.parametrize(("name", "side"), [
     *((n, 5) for n in PROGRAMS), *(pytest.param(n, 4, marks=() if n == "jacobi" else pytest.mark.long) for n in PROGRAMS)])
 def test_square_tiles(name, side):
@@ -136,7 +136,7 @@ def test_square_tiles(name, side):
         scene, band, fixed, [side if tile_sizes.tileable(band) else None] * len(band.loops))))
 
 
-SETTINGS = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS

@@ -76,7 +76,7 @@ FEWER = {45: 23, 41: 23, 43: 23, 35: 19, 33: 19, 31: 19, 29: 19}
 """Extents for the interpreter, which runs loops in Python."""
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(22)
 @pytest.mark.parametrize(("name", "machine", "target"), [
     pytest.param(name, *on, marks=pytest.mark.long if name in PRODUCTS[1:] and on not in QUICK else ())
     for name in PROGRAMS for on in (*QUICK, ("AVX512", "interp"), ("AVX2", "cpu"))])
@@ -145,7 +145,7 @@ domains = given(conditions=st.lists(condition, min_size=1, max_size=2), sizes=st
 Conditions = list[tuple[str, str, int, int, str]]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @domains
 def test_any_domain(conditions: Conditions, sizes: tuple[int, int, int], machine: str, transposed: bool, target: str) -> None:
     any_domain(conditions, sizes, machine, transposed, target)
@@ -173,6 +173,7 @@ def any_domain(conditions: Conditions, sizes: tuple[int, int, int], machine: str
     np.testing.assert_allclose(run(text, MACHINES[machine], target, arrays), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 @pytest.mark.parametrize("n", [5, 40, 77])
 def test_a_row_without_terms_has_no_element(n: int, target: str) -> None:

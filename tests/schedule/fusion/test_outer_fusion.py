@@ -68,6 +68,7 @@ def test_loops_along_memory_are_not_shared() -> None:
         assert all("c" not in row for row in cluster.whole.rows if cluster.rows)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", TEXTS)
 def test_results(name: str) -> None:
     rng = np.random.default_rng(0)

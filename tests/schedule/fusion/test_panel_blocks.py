@@ -52,7 +52,7 @@ def test_small_copies_stay_as_they_are() -> None:
     assert not blocks(PRODUCT, {"A": (200, 20), "B": (20, 200)})
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(18)
 @pytest.mark.parametrize("text", [
     PRODUCT, "C[i,j] max= A[i,k]*B[k,j]", "C[i,j] += A[k,i]*B[k,j]", "C[i,j] += A[i,k]*B[j,k]",
     PRODUCT + "; D[i,j] = max(C[i,j] + V[j], 0)", PRODUCT + "; S[i] += C[i,j]", "T[k,j] = B[k,j]*2; C[i,j] += A[i,k]*T[k,j]",

@@ -79,7 +79,7 @@ PROGRAMS: dict[str, tuple[str, Callable[[int], Arrays], Oracle]] = {
     "solve": (SOLVE, lambda n: {"L": np.tril(positive(n)), "X": positive(n)[:, :5]}, solution)}
 
 
-@pytest.mark.part(20)
+@pytest.mark.part(27)
 @pytest.mark.parametrize("group", [16, 64, 256])
 @pytest.mark.parametrize(("n", "block"), [(24, 8), (42, 14), (40, 20)])
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -96,7 +96,7 @@ def program(case: Case) -> tuple[Program, dict[str, np.ndarray]]:
     return stages.build(case[0], {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()}), given
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     p, given = program(CASES[name])
@@ -112,6 +112,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
             np.testing.assert_allclose(arrays[n], e, rtol=2e-5, atol=2e-5 * abs(e).max(), err_msg=target.name)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("levels", "count"), [(4, 5000), (6, 4096), (10, 300)])
 def test_a_transform_is_one_launch(levels: int, count: int) -> None:
     n = 1 << levels

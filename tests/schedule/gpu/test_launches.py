@@ -155,7 +155,7 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
 TILED = ("seidel", "subsequence")
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(9)
 @pytest.mark.parametrize(("name", "mode"), [
     pytest.param(n, m, marks=pytest.mark.long if m == "tiles" and n not in TILED else []) for n in PROGRAMS for m in MODES])
 def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
@@ -248,6 +248,7 @@ def test_triangles_follow_the_loop_of_the_host() -> None:
     assert [x.args for x in low.source.launches] == [("A", "k")] * 2
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["jacobi", "lu"])
 def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
     shapes = {"jacobi": {"A": ("N",), "w": ("T",)}, "lu": {"A": ("N", "N")}}[name]

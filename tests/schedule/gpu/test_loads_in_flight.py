@@ -64,6 +64,7 @@ def program(case: Case) -> Program:
     return stages.build(text, {"X": shape}, {"X": np.dtype(dtype)})
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     case, rng = CASES[name], np.random.default_rng(3)
@@ -111,6 +112,7 @@ def record(each: int) -> str:
     return f"polytc decisions 1\nitems S1: rows=j,i sizes=16,4 vector=1 each={each}\n"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("each", [1, 2, 3, 5])
 def test_a_record_says_how_many(each: int, targets: tuple[str, ...]) -> None:
     case = CASES["a stencil"]
@@ -148,6 +150,7 @@ def test_triangles_keep_their_sums_in_registers(text: str) -> None:
     assert found or "300" in text, "there are such loops"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("text", "kept"), [
     ("C[i,j] += A[i,k]*B[k,j] where j <= i", lambda i, j: j <= i),
     ("C[i,j] += A[i,k]*B[k,j] where i + j < 150, j > i - 40", lambda i, j: (i + j < 150) & (j > i - 40))])

@@ -105,6 +105,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
         np.testing.assert_allclose(results[-1], case[2](**arrays), rtol=2e-6 if name == "functions" else 0, err_msg=target.name)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", VECTORS)
 def test_items_move_vectors(name: str) -> None:
     found = lowered(VECTORS[name])

@@ -31,6 +31,7 @@ def expected(z: np.ndarray, r: np.ndarray) -> np.ndarray:
     return np.array(results)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("batch", "n"), [(1, 48), (5, 48), (3, 37)])
 def test_products_of_a_state(batch: int, n: int) -> None:
     rng = np.random.default_rng(n)

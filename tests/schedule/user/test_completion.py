@@ -33,7 +33,7 @@ def kinds(s: Recipe, statement: str) -> list[str]:
     return [x.kind for x in loopnest.loops(s.body, statement)]
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("name", "make"), [
     ("untouched", lambda s: s),
     ("tiled", lambda s: s.tile("S1", i=32, j=32)),

@@ -107,17 +107,20 @@ def try_out(name: str, seed: int, target: str) -> None:
         unless_refused(s, lambda text=text: polytc.lower(case.text, text, shapes=case.shapes, schedule=s))  # type: ignore[misc]
 
 
+@pytest.mark.part(2)
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 12), marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", CASES)
-def test_directives(name: str) -> None:
-    for seed in range(6):
+def test_directives(name: str, seeds: range) -> None:
+    for seed in seeds:
         try_out(name, seed, "interp")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", CASES)
 def test_directives_on_a_device(name: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:
         pytest.skip("there is no OpenCL device")
-    for seed in (*range(100, 103), *MET.get(name, ())):
+    for seed in (100, *MET.get(name, ())):
         try_out(name, seed, "opencl")
 
 

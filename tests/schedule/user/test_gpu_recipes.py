@@ -47,7 +47,7 @@ SCHEDULES: dict[str, tuple[Callable[[], Recipe], dict[str, int], int]] = {
 }
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     made = SCHEDULES[name][0]()

@@ -49,7 +49,7 @@ def check(op: Any, sizes: list[tuple[int, int, int]] = SIZES) -> None:
         np.testing.assert_array_equal(op(a, b), np.maximum(a @ b, 0), err_msg=f"{m}, {k}, {n}")
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(20)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", RECIPES)
 def test_one_kernel_serves_all_sizes(name: str, target: str) -> None:
@@ -61,7 +61,7 @@ def test_one_kernel_serves_all_sizes(name: str, target: str) -> None:
     assert op._open.kernels == 1
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("name", RECIPES)
 def test_completed_for_the_target(name: str) -> None:
     check(polytc.compile(MATMUL, shapes=NAMED, schedule=recipe(name)))
@@ -79,7 +79,7 @@ def test_saved_and_read(name: str, tmp_path: Path) -> None:
         assert other.yaml() == made.yaml()
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(13)
 @pytest.mark.parametrize("name", RECIPES)
 def test_ranges_hold_for_all_sizes(name: str) -> None:
     """A loop's range as formulas says, for given sizes, what the same schedule says that is made for these."""
@@ -147,6 +147,7 @@ def test_of_another_program_is_refused() -> None:
             polytc.compile("C[i] = A[i] + 1", shapes=shapes, schedule=text)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_work_groups(target: str) -> None:
     s = polytc.schedule(MATMUL, shapes=NAMED).fuse("S1_init", "S1", "S2", depth=2).tile("S1", i=8, j=8)
@@ -171,7 +172,7 @@ def test_sizes_that_need_code_of_their_own() -> None:
     check(op, [(3, 5, 2), (3, 9001, 2), (3, 5, 4)])
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("make", [
     lambda s: s.tile("C", i=8, j=8, k=8).accumulate("C").parallel("C", "i.0"),
     lambda s: s.accumulate("C", at="i"),

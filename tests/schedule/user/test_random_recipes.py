@@ -22,7 +22,7 @@ from tests.schedule.test_random_programs import programs
 from tests.schedule.user.test_recipe import right
 from tests.test_programs import check
 
-SETTINGS = settings(max_examples=15, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=5, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large])
 REFUSALS = {"E701", "E704", "E708"}
 WITNESS = r" breaks (\w+\[.*\] -> \w+\[.*\] on \w+|the reduction)"
@@ -156,6 +156,21 @@ def test_saved_schedules_read_the_same(program: Program, data: st.DataObject) ->
     assert [(x.title, x.kind) for x in loopnest.walk(again.body)] == [(x.title, x.kind) for x in loopnest.walk(s.body)]
     assert islpy.UnionMap.read_from_str(s.scop.ctx, str(again.schedule.tree.get_map())).is_equal(s.schedule.tree.get_map())
     assert again.steps == s.steps
+
+
+@pytest.mark.long
+@given(time_loops(), st.data())
+@settings(SETTINGS, max_examples=100)
+def test_many_transformed_time_loops(program: Program, data: st.DataObject) -> None:
+    right(transformed(program, data))
+
+
+@pytest.mark.long
+@given(programs(), st.data())
+@settings(SETTINGS, max_examples=100)
+def test_many_completed_schedules(program: Program, data: st.DataObject) -> None:
+    s = transformed(program, data).complete(data.draw(st.sampled_from([AVX2, AVX512, GENERIC_CPU])))
+    check(program, data.draw(st.sampled_from(["cpu", "interp"])), s.yaml(), threads=2)
 
 
 @pytest.mark.long

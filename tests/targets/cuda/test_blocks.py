@@ -41,7 +41,7 @@ def compared(program: Program, target: CompiledCuda, text: str = "") -> None:
         np.testing.assert_allclose(arrays[n], wanted, rtol=1e-5)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(63)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("text", "shapes"), STAGED, ids=lambda x: x[:30] if isinstance(x, str) else "")
 def test_tiles_in_shared_memory(text: str, shapes: Mapping[str, tuple[int, ...]], machine: str) -> None:
@@ -55,7 +55,7 @@ def test_whole_vectors(text: str, shapes: Mapping[str, tuple[int, ...]]) -> None
     compared(stages.build(text, shapes, dict.fromkeys(shapes, "f32")), small, "*(f32x4*)")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("launch", [0.0, 1e9], ids=["host", "block"])
 @pytest.mark.parametrize(("text", "shapes"), STEPS, ids=["heat", "sweeps", "eliminate"])
 def test_loops_of_the_host_and_barriers_of_a_block(text: str, shapes: Mapping[str, tuple[int, ...]], launch: float) -> None:
@@ -63,7 +63,7 @@ def test_loops_of_the_host_and_barriers_of_a_block(text: str, shapes: Mapping[st
     compared(stages.build(text, shapes, dict.fromkeys(shapes, "f32")), target, "__syncthreads();" if launch else "")
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("text", "shapes"), OPEN, ids=lambda x: x[:30] if isinstance(x, str) else "")
 def test_open_sizes(text: str, shapes: Mapping[str, tuple[str, ...]]) -> None:
     low = polytc.lower(text, shapes=shapes, target=TARGET)
@@ -86,6 +86,7 @@ def many_blocks(count: int) -> L.Module:
     return P.module("rows", (x,), ("x",), P.loop("i", count, P.loop("j", 2, store, "block"), "block", axis=1))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("count", [65535, 65536, 70000])
 def test_more_blocks_than_an_axis_has(count: int) -> None:
     source = TARGET.emit(many_blocks(count))
@@ -95,7 +96,7 @@ def test_more_blocks_than_an_axis_has(count: int) -> None:
     np.testing.assert_array_equal(x.ravel(), np.arange(2 * count))
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(24)
 @pytest.mark.parametrize("dtype", [BOOL, I8, U8, I32, F16, BF16, F32, F64], ids=str)
 @pytest.mark.parametrize("lanes", [2, 4, 16])
 def test_vectors_of_every_type(dtype: DType, lanes: int) -> None:
@@ -164,7 +165,7 @@ def test_a_barrier_that_some_do_not_reach_and_a_write_beside(body: str, fault: t
         guarded.run(LoadedCuda(binary), [np.zeros(4, np.float32)])
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 @pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"])
 def test_integers_wrap_in_vectors(dtype: str) -> None:
     a = np.array([-1, -2, 3, 0x7fffffff] * 1024).astype(named(dtype).numpy)

@@ -40,7 +40,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     forget()
 
 
-@pytest.mark.part(9)
+@pytest.mark.part(43)
 @needs_compiler
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_programs_run(case: Case, fakes: dict[str, Any]) -> None:

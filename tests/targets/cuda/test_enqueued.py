@@ -59,6 +59,7 @@ class CoreStream:
         return 0, 7
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("stream", [None, 0, 7, TorchStream(), CoreStream()], ids=["none", "0", "7", "torch", "core"])
 def test_kernels_work_on_the_callers_memory(driver: FakeDriver, stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", target=CudaTarget())
@@ -82,6 +83,7 @@ def test_in_place_and_several_outputs(driver: FakeDriver) -> None:
     np.testing.assert_array_equal(s.read(), np.full(40, 10, np.float32))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("change", "code", "says"), [
     ({"A": np.ones((9, 17), np.float32)}, "E402", "A is a ndarray, not an array of a CUDA device"),
     ({"A": ("strides", (4, 36))}, "E402", "not C-contiguous"),
@@ -113,6 +115,7 @@ def test_refusals(driver: FakeDriver, change: dict[str, Any], code: str, says: s
     assert refusal.value.code == code
 
 
+@pytest.mark.part(6)
 @pytest.mark.parametrize("name", ["A", "B", "C"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_arrays_that_begin_between_two_vectors(driver: FakeDriver, dtype: type, name: str) -> None:

@@ -61,7 +61,7 @@ def close(got: np.ndarray, wanted: np.ndarray, digits: float = 2**-10) -> None:
 
 
 @HERE
-@pytest.mark.part(4)
+@pytest.mark.part(13)
 @pytest.mark.parametrize("name", UNIT)
 def test_products_beside_numpy(name: str) -> None:
     program, shapes, einsum = UNIT[name]
@@ -118,6 +118,7 @@ def test_infinities_and_subnormals_stay_what_they_are() -> None:
     np.testing.assert_allclose(got[20:, 7], wanted[20:, 7], rtol=1e-5, atol=2**-30)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("program", "shapes", "why"), [
     (f"precise def f(f16[I,K] A, f16[K,J] B) -> (f16[I,J] C) {{ {MATMUL} }}", {"A": (128, 64), "B": (64, 128)}, "precise"),
     (f"{MATMUL} where k <= i", {"A": (128, 128), "B": (128, 128)}, "a triangle of a factor"),
@@ -132,6 +133,7 @@ def test_f32_stays_f32() -> None:
     assert "polytc_multiply" not in text(MATMUL, {"A": (1024, 1024), "B": (1024, 1024)}, "f32").text
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", [replace(GPU, matrix_unit=None), DEVICES["amd-gfx90a"], DEVICES["generic-gpu"]],
                          ids=["without", "amd", "generic"])
 def test_machines_without_a_unit(machine: Machine) -> None:
@@ -147,6 +149,7 @@ def test_opencl_has_none() -> None:
 SMALL = "polytc decisions 1\nlocal_tiles S1_init: by=matrix rows=j,i items=4,{0},{1} elements={2},{3} along=k steps={4}\n"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("sizes", [(8, 1, 4, 2, 16), (16, 2, 8, 4, 32)], ids=str)
 def test_the_loops_by_themselves(sizes: tuple[int, ...]) -> None:
     """What the interpreter does with loops of the kind 'matrix' is what they say."""
@@ -160,7 +163,7 @@ def test_the_loops_by_themselves(sizes: tuple[int, ...]) -> None:
 
 
 @HERE
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("sizes", [
     (8, 1, 4, 2, 16), (8, 4, 4, 4, 32), (32, 1, 8, 2, 16), (16, 2, 16, 8, 32), (8, 1, 12, 6, 48)], ids=str)
 def test_groups_of_other_shapes(sizes: tuple[int, ...]) -> None:
@@ -169,6 +172,7 @@ def test_groups_of_other_shapes(sizes: tuple[int, ...]) -> None:
     close(made(**given), given["A"].astype(float) @ given["B"].astype(float))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("sizes", ["4,16,4 elements=16,8 along=k steps=32", "4,16,2 elements=16,4 along=k steps=64"])
 def test_large_tiles_and_their_longer_rows_fit_a_group(sizes: str) -> None:
     record = decisions.read(f"polytc decisions 1\nlocal_tiles S1_init: by=matrix rows=j,i items={sizes}\n")
@@ -178,6 +182,7 @@ def test_large_tiles_and_their_longer_rows_fit_a_group(sizes: str) -> None:
     assert int(made.options["local_bytes"]) <= GPU.local_bytes
 
 
+@pytest.mark.part(4)
 @HERE
 @pytest.mark.parametrize(("old", "new"), [
     ("polytc_wait_for_copies();", ""), ("k_at + lane % 16", "k_at + lane % 8"), ("+ j_vector % 2 * 2", ""),
@@ -258,6 +263,7 @@ def test_loops_without_a_unit_do_the_same() -> None:
     close(out, given["A"].astype(float) @ given["B"].astype(float))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("depth", "copies"), [(32, False), (64, True), (96, True), (256, True)])
 def test_two_steps_have_two_copies_of_their_tiles(depth: int, copies: bool) -> None:
     source = text(MATMUL, {"A": (1024, depth), "B": (depth, 1024)}).text

@@ -56,7 +56,7 @@ def test_indices_beyond_32_bits_are_long_long() -> None:
     assert "for (long long i = 0; i < 1048576; ++i)" in emit(far, MACHINE).text
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["threadIdx", "float4", "f32x4", "min", "cudaMalloc", "half", "class", "template", "bool"])
 def test_names_of_the_language_are_spelled_otherwise(name: str) -> None:
     text = polytc.lower(f"C[i,j] += {name}[i,k]*B[k,j]", "cuda", shapes={name: (64, 64), "B": (64, 64)}).source.text

@@ -43,7 +43,7 @@ def compared(s: Sum, signs: tuple[str, str], machine: Machine, seed: int = 0, ex
 
 
 @HERE
-@pytest.mark.part(12)
+@pytest.mark.part(150)
 @pytest.mark.parametrize("signs", SIGNS, ids="".join)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -52,6 +52,7 @@ def test_sums_beside_numpy(name: str, machine: str, signs: tuple[str, str]) -> N
     compared(PRODUCTS[name], signs, MACHINES[machine])
 
 
+@pytest.mark.part(6)
 @HERE
 @pytest.mark.parametrize("signs", SIGNS, ids="".join)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "without a unit", "amd-gfx90a"])
@@ -62,6 +63,7 @@ def test_sums_of_the_ends_of_the_ranges_do_not_saturate(machine: str, signs: tup
     compared(long, signs, MACHINES[machine], extreme=True)
 
 
+@pytest.mark.part(16)
 @HERE
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a"])
@@ -112,6 +114,7 @@ def product(n: int, turned: bool = False) -> Sum:
     return Sum(f"C[i,j] += i32(X[i,k])*i32({w})", {"X": (n, n), "W": (n, n)}, lambda a: a["X"])
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("machine", "large", "small"), [
     (DEVICES["nvidia-sm90"], {"multiply"}, {"dot"}), (DEVICES["nvidia-sm80"], {"multiply"}, {"dot"}),
     (TURING, {"dot"}, {"dot"}), (DEVICES["amd-gfx90a"], {"dot"}, {"dot"}), (DEVICES["intel-xe"], {"dot"}, {"dot"}),
@@ -210,6 +213,7 @@ __device__ inline void __syncthreads() { __builtin_amdgcn_s_barrier(); }
 """What kernels need of HIP's headers."""
 
 
+@pytest.mark.part(5)
 @pytest.mark.skipif(shutil.which("clang-14") is None, reason="clang-14 is not here")
 @pytest.mark.parametrize(("architecture", "signs", "instruction"), [
     ("gfx90a", ("i8", "i8"), "v_dot4c_i32_i8"), ("gfx90a", ("u8", "u8"), "v_dot4_u32_u8"),

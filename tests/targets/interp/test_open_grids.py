@@ -10,7 +10,7 @@ from polytc.targets.interp import InterpTarget
 from tests.test_symbolic import CASES
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(20)
 @pytest.mark.parametrize("machine", [GENERIC_GPU, DEVICES["nvidia-sm90"]], ids=["generic-gpu", "nvidia-sm90"])
 @pytest.mark.parametrize("name", CASES)
 def test_work_groups_in_python(name: str, machine: Machine) -> None:

@@ -85,7 +85,7 @@ def numbers(dtype: str, shape: tuple[int, int], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(low, high, shape).astype(named(dtype).numpy)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("dtypes", [("u8", "i8"), ("i8", "u8"), ("bf16", "bf16")], ids="-".join)
 @pytest.mark.parametrize(("m", "n", "k"), [
     (32, 32, 128), (70, 90, 150), (17, 33, 67), (9, 48, 64), (33, 20, 200), (12, 77, 96)])

@@ -80,7 +80,7 @@ def test_the_coefficients_are_those_that_the_script_computes(name: str) -> None:
     assert error < 0.2 * 2.0**-24
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ONE)
 def test_single(name: str) -> None:
     error, at = worst(name, patterns(0, 1 << 32, STEP))

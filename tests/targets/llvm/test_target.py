@@ -94,7 +94,7 @@ def operators(dtype: DType) -> list[str]:
     return ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", *COMPARE]
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(9)
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_binary_operators(dtype: DType, lanes: int) -> None:
@@ -112,7 +112,7 @@ def test_binary_operators(dtype: DType, lanes: int) -> None:
         assert np.array_equal(run(m, x, y), want, equal_nan=True), op
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("divisor", [1, 2, 3, 8, 10, -3, -4])
 @pytest.mark.parametrize("dtype", [I8, I32, I64, U8, U64], ids=str)
@@ -140,7 +140,7 @@ def test_floor_division_of_indices(lower: int) -> None:
     assert np.array_equal(got, np.stack([i // 3, i % 3, i // 4, i % 4], 1))
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(13)
 @pytest.mark.parametrize("source", REAL.values(), ids=str)
 def test_casts(source: DType) -> None:
     x = edge_values(source, 5)

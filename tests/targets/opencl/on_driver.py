@@ -1,8 +1,9 @@
 """Run by test_families.py in a process of its own: a family's programs on the driver that the process sees.
 
-    on_driver.py FAMILY MACHINE ...      prints what is wrong, a line each; nothing if all results are right
+    on_driver.py FAMILY,... MACHINE ... [quick]     prints what is wrong, a line each; nothing if all results are right
 
-MACHINE: of polytc.machine.DEVICES, whose strategy makes the kernels; `here` is the driver's own device.
+MACHINE: of polytc.machine.DEVICES, whose strategy makes the kernels; `here` is the driver's own device. quick: every second
+program, and none that compiles long.
 """
 
 from __future__ import annotations
@@ -42,12 +43,16 @@ def wrong(program: Program, target: Target) -> str:
     return ""
 
 
-def main(family: str, *machines: str) -> None:
+def main(names: str, *machines: str) -> None:
     """See above."""
     drivers.one_thread()
+    few = "quick" in machines
+    programs = [p for family in names.split(",") for p in (families.quick(family)[::2] if few else families.FAMILIES[family])]
     for name in machines:
+        if name == "quick":
+            continue
         target = OpenCLTarget(DEVICES[name]) if name != "here" else OpenCLTarget().here()
-        for program in families.FAMILIES[family]:
+        for program in programs:
             if found := wrong(program, target):
                 print(f"{name}: {found}")
 

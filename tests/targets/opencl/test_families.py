@@ -12,11 +12,6 @@ from tests import drivers, families
 from tests.opencl_here import NEEDS_OPENCL
 from tests.targets.opencl import on_driver
 
-LIKE_OTHERS = frozenset({
-    "triangle of a product", "elimination by blocks", "tiles of both", "tc WaveNet block", "tc strided conv2d", "tc conv2d",
-    "tc group convolution", "padded conv", "tc MLP1", "tc kronecker", "tc sgemm", "tc tmm"})
-"""Programs that compile long and whose family has quicker ones of their kind."""
-
 HERE = Path(__file__).parent
 EACH = pytest.mark.parametrize("family", families.FAMILIES)
 
@@ -38,12 +33,11 @@ def test_every_program_is_in_a_family() -> None:
 @pytest.mark.parametrize("machine", [pytest.param("here", marks=NEEDS_OPENCL)])
 def test_on_the_device_that_is_here(family: str, machine: str) -> None:
     target = OpenCLTarget().here()
-    quick = [p for p in families.FAMILIES[family] if p.name not in LIKE_OTHERS]
-    assert quick
-    assert [found for p in quick if (found := on_driver.wrong(p, target))] == []
+    assert [found for p in families.quick(family) if (found := on_driver.wrong(p, target))] == []
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long, *NEEDS_OPENCL]) for n in sorted(LIKE_OTHERS)])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long, *NEEDS_OPENCL])
+                                  for n in sorted(families.LIKE_OTHERS)])
 def test_others_of_their_kind_on_the_device_that_is_here(name: str) -> None:
     (program,) = (p for programs in families.FAMILIES.values() for p in programs if p.name == name)
     assert not on_driver.wrong(program, OpenCLTarget().here())
@@ -55,9 +49,22 @@ def test_on_a_second_compiler(family: str, driver: str, tmp_path: Path) -> None:
     assert drivers.python(driver, tmp_path, HERE / "on_driver.py", family, "here") == ""
 
 
+GPUS = ("nvidia-sm90", "amd-gfx90a", "mali")
+"""Three kinds: with tiles in local memory, with wide wavefronts, without local memory."""
+
+
+@pytest.mark.long
 @EACH
 @marked("oclgrind")
 def test_with_every_access_checked(family: str, driver: str, tmp_path: Path) -> None:
-    """Kernels for three kinds of GPUs: with tiles in local memory, with wide wavefronts, without local memory."""
-    assert drivers.python(driver, tmp_path, HERE / "on_driver.py", family, "nvidia-sm90", "amd-gfx90a", "mali") == ""
+    assert drivers.python(driver, tmp_path, HERE / "on_driver.py", family, *GPUS) == ""
+    assert drivers.findings(tmp_path) == []
+
+
+@pytest.mark.parametrize("machine", GPUS)
+@marked("oclgrind")
+def test_some_with_every_access_checked(machine: str, driver: str, tmp_path: Path) -> None:
+    """Half of each family for one kind of GPUs, without the programs that take long."""
+    own = [*families.FAMILIES][GPUS.index(machine)::len(GPUS)]
+    assert drivers.python(driver, tmp_path, HERE / "on_driver.py", ",".join(own), machine, "quick") == ""
     assert drivers.findings(tmp_path) == []

@@ -12,6 +12,7 @@ from tests import drivers
 SCRIPT = Path(__file__).parent / "random_recipes.py"
 
 
+@pytest.mark.part(7)
 @pytest.mark.opencl
 @pytest.mark.skipif(not drivers.available("oclgrind"), reason="oclgrind is not here")
 @pytest.mark.parametrize(("seed", "schedule"), [

@@ -20,8 +20,9 @@ def findings(folder: Path, *arguments: str) -> list[str]:
     return drivers.findings(folder)
 
 
-def test_kernels_have_no_races_and_stay_in_bounds(tmp_path: Path) -> None:
-    assert findings(tmp_path) == []
+@pytest.mark.parametrize("arguments", [("quick",), pytest.param((), marks=pytest.mark.long)])
+def test_kernels_have_no_races_and_stay_in_bounds(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert findings(tmp_path, *arguments) == []
 
 
 def test_the_sanitizer_finds_what_it_should(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def source(name: str, machine: str) -> Source:
     return compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.skipif(static.ptxas() is None, reason="ptxas is not here")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nvidia(name: str) -> None:
@@ -59,7 +59,7 @@ def test_nvidia(name: str) -> None:
     assert used.hot == HOT.get(name, used.hot)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_amd(name: str) -> None:
     made = source(name, "amd-gfx90a")
@@ -88,6 +88,7 @@ def test_a_function_that_is_not_here_is_told(machine: str) -> None:
         kernel_table.table(compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source, machine)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a"])
 def test_open_sizes(machine: str) -> None:
     """Bytes are formulas then, and no number."""
@@ -118,6 +119,7 @@ def test_a_missing_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert info.value.code == "E515"
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["matmul", "large matmul", "odd matmul"])
 def test_nothing_spills_on_rdna(name: str) -> None:
     assert {r.spilled for r in static.amd(source(name, "amd-gfx1030"), "gfx1030").values()} == {0}
@@ -134,6 +136,7 @@ TYPES = {
 }
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "amd-gfx90a"])
 @pytest.mark.parametrize("name", TYPES)
 def test_narrow_types_have_an_account(name: str, machine: str) -> None:
@@ -157,6 +160,7 @@ def test_open_sizes_are_counted_at_their_typical_values() -> None:
     assert float(line.split()[-2]) > 5000 * 8 / 0.051e12 * 1e6 * 0.99                    # its memory moves 51 GB/s
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("machine", [n for n in DEVICES if n not in static.CHECKS and n != "pocl-cpu"])
 def test_every_record_has_a_table(machine: str) -> None:
     low = compiler.lower_program(stages.build("C[i,j] += A[i,k]*B[k,j]", {"A": (256, 256), "B": (256, 256)}),

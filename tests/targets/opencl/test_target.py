@@ -58,7 +58,7 @@ QUICK = {"f16": (1, 4), "bf16": (1, 8), "f32": (1, 2, 16), "f64": (1, 8), "bool"
 """Lanes: each number of them for signed and unsigned integers and for floats."""
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(17)
 @pytest.mark.parametrize(("dtype", "lanes"), [
     pytest.param(t, n, marks=() if n in QUICK[str(t)] else pytest.mark.long)
     for t in REAL.values() for n in (1, 2, 4, 8, 16)], ids=str)
@@ -85,6 +85,7 @@ def test_integer_power(dtype: DType) -> None:
         np.testing.assert_array_equal(both(m, inputs)["z"], inputs["x"] ** inputs["y"])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("m", [
     P.matmul(5, 6, 7), P.matmul(37, 53, 29, (8, 16)), P.tiled_matmul(32, 8), P.vector_matmul(8, 64, 20, 4, 16),
     P.vector_matmul(4, 16, 9, 2, 8)], ids=lambda m: f"{m.name}{m.args[2].shape}")

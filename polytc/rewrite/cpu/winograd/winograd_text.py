@@ -4,16 +4,17 @@ For 28 x 28 places, that is 7 x 7 tiles of 4 x 4 results, in the names of the te
 x places, u and v points of the two transforms, b block of tiles, t tile of a block):
 
     P[y,x,c] = X[c,y-1,x-1];  P[0,x,c] = 0;  ...                               padded, channels last
-    R[u,v,t,c] = P[4*(t//7),4*(t%7)+v,c] + P[4*(t//7)+1,...] + ...             row u of B, along the first dimension
-    V[u,v,t,c] = R[u,0,t,c] + R[u,1,t,c] + ...                                 row v of B, along the second
+    R[u,v,t,c] = P[4*(t//7)+u,4*(t%7)+v,c]                                     row u of B, along the first dimension
+    V[u,v,t,c] = R[u,v,t,c]                                                    row v of B, along the second
     F, U                                                                       G on the weights, in the same way
     Q[u,v,t,m] += V[u,v,t,c] * U[u,v,c,m]
-    N[i,v,t,m] = Q[0,v,t,m] + Q[1,v,t,m] + ...                                 row i of A, along the first
-    Y[4*(t//7)+i,4*(t%7)+j,m] = N[i,0,t,m] + ...                               row j of A, along the second
+    N[i,v,t,m] = Q[i,v,t,m]                                                    row i of A, along the first
+    Y[4*(t//7)+i,4*(t%7)+j,m] = N[i,j,t,m]                                     row j of A, along the second
     Z[y,x,m] = Y[y,x,m]                                                        without what whole tiles and blocks add
 
-The text has the terms of a transform; `with_matrices` makes rows of B, G and A of them, a statement each. Channels and filters
-run along memory in every stage, so that all of them are vector code whatever the extents of the image are.
+The text of a transform reads the term that has the number of the row, or adds all terms; `with_matrices` makes rows of B, G and
+A of that, a statement each. Channels and filters run along memory in every stage, so that all of them are vector code whatever
+the extents of the image are.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def stages(layout: Layout) -> str:
 
 
 def with_matrices(program: pr.Program, layout: Layout) -> pr.Program:
-    """The program of the text with rows of the matrices where the text has the sum of the terms."""
+    """The program of the text with rows of the matrices where the text has the terms: the sum of them, or a read of the term
+    that has the number of the row."""
     matrices = correlation(layout.results, layout.taps)
     row_of = {"R": ("u", matrices.inputs), "V": ("v", matrices.inputs), "F": ("u", matrices.weights),
               "U": ("v", matrices.weights), "N": ("i", matrices.output), "Y": ("j", matrices.output)}
@@ -123,7 +125,10 @@ def with_matrices(program: pr.Program, layout: Layout) -> pr.Program:
         if s.target not in row_of:
             return s
         row, matrix = row_of[s.target]
-        return replace(s, value=matrix_rows.call(matrix, pr.Index(row), _terms(s.value)))
+        terms = _summands(s.value)
+        if len(terms) == 1:
+            terms = tuple(_without_zeros(pr.substitute(s.value, {row: pr.Const(k, I64)})) for k in range(len(matrix[0])))
+        return replace(s, value=matrix_rows.call(matrix, pr.Index(row), terms))
     return replace(program, statements=tuple(map(transform, program.statements)))
 
 
@@ -212,10 +217,8 @@ def _inputs(layout: Layout) -> list[str]:
     n = str(layout.points)
     inner = {"u": n, "v": n} | _block_extents(layout) | dict(zip(gc, _extents(layout, "gc"), strict=True))
     b, (row, tile) = _block_names(layout), _product_row(layout)
-    data = (f"P[{', '.join((*_tile(layout, str(u), 'v'), *gc))}]" for u in range(layout.points))
-    half = (f"R[{', '.join((*b, 'u', str(v), 't', *gc))}]" for v in range(layout.points))
-    return [f"R[{', '.join((*b, 'u', 'v', 't', *gc))}] = {' + '.join(data)}{_where(inner)}",
-            f"V[{', '.join((*row, *g, tile, 'u', 'v', *c))}] = {' + '.join(half)}{_where(inner)}"]
+    return [f"R[{', '.join((*b, 'u', 'v', 't', *gc))}] = P[{', '.join((*_tile(layout, 'u', 'v'), *gc))}]{_where(inner)}",
+            f"V[{', '.join((*row, *g, tile, 'u', 'v', *c))}] = R[{', '.join((*b, 'u', 'v', 't', *gc))}]{_where(inner)}"]
 
 
 def _weights(layout: Layout) -> list[str]:
@@ -250,10 +253,9 @@ def _outputs(layout: Layout) -> list[str]:
     row, tile = _product_row(layout)
     inner = _block_extents(layout) | dict(zip((*g, *m), _extents(layout, "gm"), strict=True))
     n, results = str(layout.points), str(layout.results)
-    product = (f"Q[{', '.join((*row, *g, str(u), 'v', tile, *m))}]" for u in range(layout.points))
-    half = (f"N[{', '.join((*b, *g, 't', 'i', str(v), *m))}]" for v in range(layout.points))
-    return [f"N[{', '.join((*b, *g, 't', 'i', 'v', *m))}] = {' + '.join(product)}{_where({'i': results, 'v': n} | inner)}",
-            f"Y[{', '.join((*_tile(layout, 'i', 'j'), *g, *m))}] = {' + '.join(half)}"
+    return [f"N[{', '.join((*b, *g, 't', 'i', 'v', *m))}] = Q[{', '.join((*row, *g, 'i', 'v', tile, *m))}]"
+            f"{_where({'i': results, 'v': n} | inner)}",
+            f"Y[{', '.join((*_tile(layout, 'i', 'j'), *g, *m))}] = N[{', '.join((*b, *g, 't', 'i', 'j', *m))}]"
             f"{_where({'i': results, 'j': results} | inner)}",
             _cut(layout)]
 
@@ -265,9 +267,13 @@ def _cut(layout: Layout) -> str:
     return f"Z[{', '.join(cell)}] = Y[{', '.join(cell)}]{_where(dict(zip(cell, extents, strict=True)))}"
 
 
-def _terms(e: pr.Expr) -> tuple[pr.Expr, ...]:
-    """Of a sum."""
-    return (*_terms(e.a), e.b) if isinstance(e, pr.Binary) else (e,)
+def _without_zeros(e: pr.Expr) -> pr.Expr:
+    zero = pr.Const(0, I64)
+    return pr.map_expr(e, lambda x: x.a if isinstance(x, pr.Binary) and x.op == "+" and x.b == zero else x)
+
+
+def _summands(e: pr.Expr) -> tuple[pr.Expr, ...]:
+    return (*_summands(e.a), e.b) if isinstance(e, pr.Binary) else (e,)
 
 
 # ---- names, subscripts and ranges

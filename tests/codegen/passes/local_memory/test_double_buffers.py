@@ -21,7 +21,7 @@ def text(machine: Machine, depth: int) -> str:
     return str(polytc.lower(MATMUL, OpenCLTarget(machine), shapes=shapes).source)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("depth", [64, 80, 211, 101])
 def test_results(depth: int, targets: tuple[str, ...]) -> None:
     """Even and odd numbers of steps, the last of which may be shorter."""

@@ -62,7 +62,7 @@ TARGETS: list[Callable[[], Any]] = [
     lambda: CompiledCuda(), lambda: CompiledCuda(SMALL)]
 
 
-@pytest.mark.part(7)
+@pytest.mark.part(14)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("n", "k"), [(64, 96), (37, 90), (64, 40), (64, 16)])
 def test_results(target: Callable[[], Any], n: int, k: int, targets: tuple[str, ...]) -> None:
@@ -74,7 +74,7 @@ def test_results(target: Callable[[], Any], n: int, k: int, targets: tuple[str, 
     np.testing.assert_array_equal(polytc.run(MATMUL, a, b, schedule=s, target=to), a @ b)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(20)
 @pytest.mark.parametrize("target", [lambda: InterpTarget(GPU), lambda: CompiledCuda(), lambda: CompiledCuda(SMALL),
                                     lambda: OpenCLTarget(GPU)])
 @pytest.mark.parametrize(("text", "shapes", "types"), [
@@ -169,6 +169,7 @@ def test_lines_of_caches(targets: tuple[str, ...]) -> None:
 SCALED = "T[i,k] = f32(A[i,k]) * S[k]; C[i,j] += T[i,k]*B[k,j]"
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("target", TARGETS[:2] + TARGETS[-2:])
 def test_a_tile_of_loads_of_several_types(target: Callable[[], Any]) -> None:
     """Registers of each type are an array with a name of its own."""
@@ -189,6 +190,7 @@ def lines(loop: str, n: int = 3) -> Recipe:
     return polytc.schedule(MATMUL, {"A": (32, 48), "B": (48, 32)}).prefetch("S1", "A", at=loop, distance=n, into="cache")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("make", "says"), [
     (lambda: lines("k"), "A of S1, 3 of k ahead: in "),
     (lambda: lines("i", 2), "A of S1, 2 of i ahead: in "),
@@ -209,6 +211,7 @@ def test_where_lines_are_asked_for_is_said(make: Callable[[], Recipe], says: str
 RECURRENCE = "def f(inout f32[N,M] A) -> (A) { for t in 0:4 { T[i] = A[t,i]; A[t+1,i] = T[i] + 1 } }"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("make", "code", "part"), [
     (lambda: polytc.schedule(RECURRENCE, {"A": (6, 8)}).prefetch("T", "A", at="t"), "E701",
      "into registers breaks S2[t=0, i=0] -> S1[t=1, i=0] on A[1, 0]"),

@@ -115,7 +115,7 @@ CASES = [
          reference=lambda x, sx, zx, sy, **_: [as_i8((x.astype(np.float32) - zx).mean((1, 2), keepdims=True) * sx / sy)]),
     Case("GatherBlockQuantized", [q(4, 32), np.int32(2), f(4, 2), q(4, 2)], {"bits": 8, "block_size": 16, "quantize_axis": 1})]
 
-@pytest.mark.part(8)
+@pytest.mark.part(10)
 @pytest.mark.parametrize("case", CASES, ids=[f"{c.op}{n}" for n, c in enumerate(CASES)])
 def test_beside_onnx_runtime(case: Case) -> None:
     check(case)

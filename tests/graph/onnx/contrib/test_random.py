@@ -137,7 +137,7 @@ def few_bits(r: np.random.Generator) -> Case:
 FAMILIES = {"attention": attention, "multi_head": multi_head, "grouped": grouped, "rotary": rotary, "few_bits": few_bits}
 
 
-@pytest.mark.part(40)
+@pytest.mark.part(250)
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_random(family: str, seed: int) -> None:

@@ -126,7 +126,7 @@ CONVOLUTIONS = {
     "odd_last": last(40, 20), "pruned": pruned()}
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(14)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 @pytest.mark.parametrize("level", [LEVELS.ORT_ENABLE_EXTENDED, LEVELS.ORT_ENABLE_ALL], ids=["extended", "all"])
 def test_convolutions(name: str, level: Any, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def blocked(weights: np.ndarray, block: int, reads_blocks: bool) -> np.ndarray:
     return out.reshape(weights.shape)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("block", [8, 16])
 @pytest.mark.parametrize("wide", [False, True], ids=["8", "16"])
 def test_size_of_blocks(block: int, wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def transformer(batch: Any = 2, length: Any = 6) -> onnx.ModelProto:
     return net.model(b)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize("level", [LEVELS.ORT_ENABLE_BASIC, LEVELS.ORT_ENABLE_EXTENDED, LEVELS.ORT_ENABLE_ALL])
 @pytest.mark.parametrize("sizes", [(2, 6), ("batch", "length")], ids=["given", "open"])
 def test_transformers(level: Any, sizes: tuple[Any, Any], tmp_path: Path) -> None:

@@ -200,6 +200,7 @@ CASES = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("asked", ["", f"{HEAD[:-1]}: none\n"])
 def test_the_beginning_of_scores_is_read(asked: str) -> None:
     arrays = Case(READ_AT_FIRST, sizes(2, 18, 21, 8, 16), attention()).arrays
@@ -225,7 +226,7 @@ TOLERANCES: dict[type, tuple[float, float]] = {np.float64: (1e-12, 1e-12), np.fl
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["interp", "opencl", "cuda"])
-@pytest.mark.part(3)
+@pytest.mark.part(22)
 def test_results(name: str, target: str, targets: tuple[str, ...]) -> None:
     if target == "opencl" and "opencl" not in targets or target == "cuda" and COMPILER is None:
         pytest.skip(f"no {target} here")
@@ -236,6 +237,7 @@ def test_results(name: str, target: str, targets: tuple[str, ...]) -> None:
     close(polytc.compile(case.text, to, decisions=record(case))(**arrays), case.expected(**arrays), case.dtype)
 
 
+@pytest.mark.part(8)
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name: str) -> None:
     """Scores and weights are in no memory but that of the kernel, whose schedule is proved."""

@@ -22,7 +22,7 @@ PLAINLY = PLAIN.format(w="")
 
 @pytest.mark.parametrize("machine", ["nvidia-sm80", "nvidia-sm90", "amd-gfx90a", "apple-m1"])
 @pytest.mark.parametrize("columns", [32, 64, 80, 128])
-@pytest.mark.part(4)
+@pytest.mark.part(8)
 def test_a_group_fits_its_device(machine: str, columns: int) -> None:
     to = DEVICES[machine]
     program = before(PLAINLY, sizes(64, 1024, 1024, columns, columns), to)
@@ -57,6 +57,7 @@ def test_the_reason_is_told(machine: str, shape: dict[str, tuple[int, ...]], why
     assert why in str(decision.reasons[0])
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize(("queries", "values", "rows", "columns"), [
     ("Q[b,i,d]", "V[b,j,e]", 64, 64), ("Q[b,8*i,d]", "V[b,j,e]", 512, 64), ("Q[b,63 - i,d]", "V[b,j,3*e + 1]", 64, 192)])
 def test_what_a_group_copies_fits(queries: str, values: str, rows: int, columns: int) -> None:

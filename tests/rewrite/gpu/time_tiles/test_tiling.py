@@ -54,7 +54,7 @@ def check(s: Stencil, choice: tiling.Tiled, p: Program, target: Target) -> None:
     low = compiler.lower_program(p, target, schedule=record(choice))
     assert "program order" not in low.schedule.how
     assert any("tile" in t.name for t in low.rewritten.tensors)
-    compiler.compile_program(p, target, schedule=record(choice)).run([arrays[n] for n in p.arrays])
+    target.load(target.build(low.source), 1).run([arrays[n] for n in p.arrays])
     for n, e in expected.items():
         told = f"{n} of\n{s.text()}\n{choice} on {target.name}"
         if isinstance(target, InterpTarget) or e.dtype.kind != "f":
@@ -72,7 +72,7 @@ def random_cases(seed: int) -> tuple[Stencil, Program, tiling.Tiled | None]:
     return s, p, fitting(rng, p, rank)
 
 
-@pytest.mark.part(8)
+@pytest.mark.part(48)
 @pytest.mark.parametrize("seed", range(96))
 def test_random_stencils(seed: int) -> None:
     s, p, choice = random_cases(seed)
@@ -85,7 +85,7 @@ def test_most_of_them_have_tiles() -> None:
     assert sum(x is not None for x in found) > 30
 
 
-@pytest.mark.part(16)
+@pytest.mark.part(48)
 @pytest.mark.parametrize("seed", range(200, 248))
 def test_random_stencils_by_compilers(seed: int, targets: tuple[str, ...]) -> None:
     s, p, choice = random_cases(seed)
@@ -100,6 +100,7 @@ def test_random_stencils_by_compilers(seed: int, targets: tuple[str, ...]) -> No
 LINE = (Tap((-1,), 1, False), Tap((0,), 2, True), Tap((1,), 1, False))
 
 
+@pytest.mark.part(14)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 17, 24, 25])
 def test_any_number_of_steps(form: str, steps: int) -> None:
@@ -115,6 +116,7 @@ def test_any_number_of_steps(form: str, steps: int) -> None:
     assert why == "" or "too few for two launches" in why or "`steps` is a multiple" in why or "reads no neighbours" in why
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_one_group_runs_all_iterations(form: str) -> None:
     s = Stencil(form, (29,), LINE, None, "i32", 12)
@@ -159,6 +161,7 @@ def test_launches_and_local_memory() -> None:
     assert low.source.text.count("__shared__ double") == 8
 
 
+@pytest.mark.long
 def test_items_meet_where_all_of_them_are() -> None:
     """No barrier stands in a condition."""
     p = jacobi(200, 30)

@@ -45,7 +45,7 @@ def spaces(recipe: Recipe, shapes: dict[str, tuple[int, ...]], local: int = 32 <
     return {**found, **{b.name: "global" for b in low.loops.scratch}}
 
 
-@pytest.mark.part(12)
+@pytest.mark.part(24)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("make", [
     lambda s: s.accumulate("C"),
@@ -120,6 +120,7 @@ def test_in_the_natural_order_sums_stay_in_registers(shapes: dict[str, tuple[int
     assert "global" not in found.values()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("shapes", [{"A": (256, 128), "B": (128, 256)}, {"A": (300, 70), "B": (70, 260)}])
 def test_a_register_tile(shapes: dict[str, tuple[int, ...]]) -> None:
     made = register_tile(shapes)

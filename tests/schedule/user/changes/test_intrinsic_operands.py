@@ -72,6 +72,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.part(7)
 @pytest.mark.parametrize("name", RIGHT)
 def test_operands_begin_where_the_text_says(name: str, targets: tuple[str, ...]) -> None:
     intrinsic, text, given, expected = RIGHT[name]
@@ -139,6 +140,7 @@ def test_elements_that_a_copy_may_not_keep() -> None:
     assert refusal.value.code == "E527"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("copied", ["X", "Y"])
 def test_operands_that_run_back_in_local_memory(copied: str, targets: tuple[str, ...]) -> None:
     text = "C[i] += X[i,31-k] * Y[i,k]"

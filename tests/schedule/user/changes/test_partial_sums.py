@@ -18,7 +18,7 @@ PRECISE = "precise def f(f32[N,K] A) -> (C) { C[i] += A[i,k] }"
 WHOLE = "S[] += X[k] * X[k]"
 
 
-@pytest.mark.part(6)
+@pytest.mark.part(12)
 @pytest.mark.parametrize("columns", [1, 16, 100, 131])
 @pytest.mark.parametrize("make", [
     lambda s: s.rfactor("C", "k.0").parallel("S1_part", "k.0"),

@@ -18,7 +18,7 @@ from polytc.schedule.user import loopnest
 from polytc.schedule.user.program_steps import ProgramSteps
 from polytc.schedule.user.recipe import Recipe
 
-SETTINGS = settings(max_examples=24, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=7, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 REFUSALS = {"E701", "E704", "E707", "E708"}
 UNFIT = {"E505", "E510", "E511"}

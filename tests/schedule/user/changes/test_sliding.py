@@ -54,7 +54,7 @@ def made(s: Recipe) -> int:
     return sum(int(d.count_val().to_python()) for d in isl.sets(s.scop.domain) if d.get_tuple_name().startswith("S2_T"))
 
 
-@pytest.mark.part(5)
+@pytest.mark.part(7)
 @pytest.mark.parametrize("n", [19, 33, 34, 130, 131])
 @pytest.mark.parametrize(("make", "ring"), [
     (lambda s: s.store_at("T", "Y", at=None, compute="i"), (4,)),
@@ -80,6 +80,7 @@ def test_each_element_is_computed_once() -> None:
     assert made(chain(130).split("Y", "i", 32).compute_at("T", "Y", at="i.1")) == 3 * 128
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("target", ["interp", "cpu", "opencl"])
 def test_line_buffers(target: str, targets: tuple[str, ...]) -> None:
     """Rows in a ring, walked by vectors; on devices in local memory."""
@@ -105,7 +106,7 @@ def test_cuda_text() -> None:
     np.testing.assert_array_equal(found, of_numpy(x))
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(("text", "shapes", "loop"), [
     ("T[i] += X[i,k]; Y[i] = T[i] + T[i+1]", {"X": (21, 5)}, "i"),
     ("T[i] += X[i,k] where k <= i; Y[i] = T[i] + T[i+1]", {"X": (21, 5)}, "i"),

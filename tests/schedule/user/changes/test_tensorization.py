@@ -87,6 +87,7 @@ def arrays(text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a, b, a @ b
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     made, text, _ = SCHEDULES[name]
@@ -95,6 +96,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(polytc.run(text, a, b, target=target, schedule=made()), expected, target)
 
 
+@pytest.mark.part(3)
 @pytest.mark.skipif(cuda_here.COMPILER is None, reason="there is no C++ compiler")
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_results_of_cuda_text(name: str) -> None:
@@ -104,6 +106,7 @@ def test_results_of_cuda_text(name: str) -> None:
     np.testing.assert_array_equal(op(a, b), expected)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("target", ["opencl", "cuda", "c"])
 def test_the_text_has_the_call(name: str, target: str) -> None:

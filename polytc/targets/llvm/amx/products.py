@@ -18,9 +18,11 @@ from polytc.codegen import loops, prefetch, traverse
 from polytc.codegen.passes import unrolling
 from polytc.machine import Machine
 from polytc.program.calls.words import Dot
-from polytc.targets.llvm import amx_cells, amx_checks, expressions, ir, prefetches
-from polytc.targets.llvm.amx_cells import EDGE, HELD, WORD, Block, Cell, Chunk
-from polytc.targets.llvm.amx_loops import Nest, iterate, results_of, words_at
+from polytc.targets.llvm import expressions, ir, prefetches
+from polytc.targets.llvm.amx import checks
+from polytc.targets.llvm.amx.cells import EDGE, HELD, WORD, Block, Cell, Chunk, row_of_results
+from polytc.targets.llvm.amx.cells import blocks as blocks_of
+from polytc.targets.llvm.amx.loops import Nest, iterate, results_of, words_at
 from polytc.targets.llvm.function_state import Body
 
 TILES, PALETTE = 8, 1
@@ -47,7 +49,7 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store], ahead: Sequence[pre
     stores = _stores(last.body)
     if whole == lower or not stores:
         return None
-    blocks = list(amx_cells.blocks(stores, last.var, body.machine))
+    blocks = list(blocks_of(stores, last.var, body.machine))
     if not blocks:
         return None
     taken = [_taken(zeros, block.cells) for block in blocks]
@@ -93,7 +95,7 @@ def zeros_of(s: loops.Stmt, machine: Machine) -> list[loops.Store]:
     if first is None or not _is_zero(first.value) or not machine.has("amx-tile"):
         return []
     stores = _stores(s)
-    return stores if all(_is_zero(x.value) and amx_cells.row_of_results(x) is not None for x in stores) else []
+    return stores if all(_is_zero(x.value) and row_of_results(x) is not None for x in stores) else []
 
 
 def _is_zero(e: loops.Expr) -> bool:
@@ -212,11 +214,11 @@ def _block(body: Body, nest: Nest, block: Block, ahead: Sequence[prefetch.Prefet
     for n, (number, chunk) in enumerate(results):
         at, stride = results_of(body, chunk)
         if kept is not None:
-            at, stride = fn.emit("ptr", f"getelementptr inbounds i8, {kept}, i64 {n * amx_checks.KEPT}"), EDGE * WORD
+            at, stride = fn.emit("ptr", f"getelementptr inbounds i8, {kept}, i64 {n * checks.KEPT}"), EDGE * WORD
         _move(fn, "tilestored64", number, at, stride)
         body.loaded.pop(chunk.cell.store.buffer.name, None)
     if checked:
-        amx_checks.check(body, nest, [chunk for _, chunk in results], kept)
+        checks.check(body, nest, [chunk for _, chunk in results], kept)
 
 
 def _results(tiles: _Tiles) -> list[tuple[int, Chunk]]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops
 from polytc.program.scalars import U32
 from polytc.targets.llvm import float_parts, ir, memory
-from polytc.targets.llvm.amx_cells import EDGE, WORD, Cell, Chunk, Operand
-from polytc.targets.llvm.amx_loops import Nest, iterate, results_of, words_at
+from polytc.targets.llvm.amx.cells import EDGE, WORD, Cell, Chunk, Operand
+from polytc.targets.llvm.amx.loops import Nest, iterate, results_of, words_at
 from polytc.targets.llvm.function_state import Body
 
 INFINITE = 0x7F800000

@@ -1,4 +1,4 @@
-"""Loops around products of tiles (targets.llvm.amx), and where these find their operands and results."""
+"""Loops around products of tiles (targets.llvm.amx.products), and where these find their operands and results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from polytc.codegen import addresses, loops
 from polytc.targets.llvm import ir
-from polytc.targets.llvm.amx_cells import WORD, Chunk, Place
+from polytc.targets.llvm.amx.cells import WORD, Chunk, Place
 from polytc.targets.llvm.expressions import pointer
 from polytc.targets.llvm.function_state import Body
 

@@ -1,0 +1,1 @@
+"""Sums of products of tiles on Intel's matrix unit (AMX)."""
