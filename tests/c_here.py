@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from polytc.codegen import size_names
 from polytc.codegen.target import Binary, Bound, BoundRun, Executable, Source
 from polytc.program.sizes import at
 from polytc.targets.c.target import CTarget
@@ -90,4 +91,4 @@ class Open(Loaded):
     """A library that is given the sizes."""
 
     def at(self, sizes: Mapping[str, int]) -> Loaded:
-        return Loaded(self.binary, sizes)
+        return Loaded(self.binary, size_names.named(self.binary.options, sizes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polytc.program import program as pr
+from polytc.program.calls import matrix_rows
 from polytc.program.cardinality import NOTHING, Count, instances
 from polytc.program.scalars import COMPARISONS, INTRINSICS, LOGICAL
 
@@ -66,6 +67,8 @@ def _operations(e: pr.Expr) -> tuple[int, int]:
         return 0, 0
     below = [_operations(c) for c in pr.children(e)]
     arithmetic, intrinsics = sum(a for a, _ in below), sum(b for _, b in below)
+    if isinstance(e, pr.Call) and matrix_rows.is_rows_call(e.fn):
+        return arithmetic + round(matrix_rows.operations(e.fn)), intrinsics
     if isinstance(e, pr.Call):
         cheap = e.fn in ("min", "max", "abs") and e.fn in INTRINSICS
         return (arithmetic + 1, intrinsics) if cheap else (arithmetic, intrinsics + 1)

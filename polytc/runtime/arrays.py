@@ -177,8 +177,8 @@ def check_overlap(names: Sequence[str], inputs: Sequence[np.ndarray], out_names:
 
 def is_masked(value: object) -> bool:
     """Is it an array with a mask? Without numpy.ma, which takes a while to import, there is none."""
-    masked = sys.modules.get("numpy.ma")
-    return masked is not None and isinstance(value, masked.MaskedArray)
+    kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    return kind is not None and isinstance(value, kind)
 
 
 def _view(name: str, value: Any) -> np.ndarray:

@@ -10,10 +10,14 @@ import pytest
 
 from polytc.codegen import loops, traverse
 from polytc.compiler import compile_program, lower_program
+from polytc.decisions import Record
+from polytc.explanation.costs import costs
+from polytc.machine import AVX2
 from polytc.program import evaluator
 from polytc.program import program as pr
 from polytc.program.calls import matrix_rows
 from polytc.program.scalars import F32, F64, I32, I64
+from polytc.schedule.cost import parallel_profitability, program_time
 from polytc.stages import build
 
 MATRIX = ((1, 0, Fraction(-3, 2), 0), (0, 1, 2, 0), (Fraction(-1, 4), Fraction(5, 8), 0, -1), (0, 0, 0, 0))
@@ -91,6 +95,17 @@ def test_loops_have_sums_of_them_and_none_of_the_calls(schedule: str | None) -> 
              for e in traverse.walk_expr(s.value)]
     assert not any(isinstance(e, loops.Call) for e in nodes)
     assert any(isinstance(e, loops.Select) for e in nodes) == (schedule == "program")
+
+
+def test_a_row_takes_as_long_as_its_sum() -> None:
+    """Not as long as an exp."""
+    rows, plain = program(), build(TEXT, {"X": (40, 4)})
+    assert matrix_rows.operations(rows.statements[0].value.fn) == (2 + 2 + 5 + 1) / 4
+    assert len({parallel_profitability.work(p, p.statements, AVX2) for p in (rows, plain)}) == 1
+    assert costs(rows).work[0].intrinsics == 0
+    assert 2 <= costs(rows).work[0].arithmetic <= 3 == costs(plain).work[0].arithmetic
+    seconds = [program_time.estimate(p, Record(), AVX2).arithmetic for p in (rows, plain)]
+    assert seconds[0] == pytest.approx(seconds[1], rel=0.1)
 
 
 def test_the_index_of_rows_is_no_shared_loop() -> None:

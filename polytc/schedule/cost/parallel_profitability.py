@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from polytc.machine import Machine
 from polytc.machine.costs import Arithmetic
 from polytc.program import program as pr
+from polytc.program.calls.matrix_rows import is_rows_call
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 
 CHEAP = frozenset({"min", "max", "abs", "floor", "ceil", "round", "trunc", "fma", "muladd", "sqrt", "clamp", "isnan", "isinf",
@@ -33,5 +34,6 @@ def _work(program: pr.Program, s: pr.Statement, costs: Arithmetic) -> float:
     touched = [s.target, *{r.tensor for r in pr.reads(s)}]
     moved = sum(min(s.points, program.tensor(n).size) for n in touched)
     arithmetic = s.points / (costs.reuse if is_contraction(s) else costs.reduction if reduced_indices(s) else 1)
-    calls = sum(isinstance(e, pr.Call) and e.fn not in CHEAP and not e.fn.startswith("dot_") for e in pr.walk(s.value))
+    calls = sum(isinstance(e, pr.Call) and e.fn not in CHEAP and not e.fn.startswith("dot_") and not is_rows_call(e.fn)
+                for e in pr.walk(s.value))
     return max(moved, arithmetic) + calls * s.points * costs.elementary

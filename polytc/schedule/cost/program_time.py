@@ -17,6 +17,7 @@ from math import ceil, prod
 from polytc.decisions import Record
 from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
+from polytc.program.calls import matrix_rows
 from polytc.schedule.cost import register_tiles, tile_order
 from polytc.schedule.cost.register_tiles import RegisterTile
 from polytc.schedule.decisions import Decisions, Tiled
@@ -89,9 +90,11 @@ def _cycles(program: pr.Program, p: _Placed, machine: Machine) -> float:
         tile = RegisterTile(p.vector, jam, p.sizes.get(jam, 1) if jam is not None else 1, -(-p.sizes[p.vector] // lanes), 0.0,
                             straight)
         return register_tiles.given(s, accesses, tuple(p.sizes), tile, lanes, machine)
-    calls = [e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn not in CALL_FREE]
-    operations = sum(isinstance(e, pr.Binary | pr.Unary | pr.Call) and e.dtype is s.value.dtype for e in pr.walk(s.value))
-    operations += costs.arithmetic.elementary * len(calls) + (s.op is not None)
+    nodes = [e for e in pr.walk(s.value) if isinstance(e, pr.Binary | pr.Unary | pr.Call)]
+    rows = [e.fn for e in nodes if isinstance(e, pr.Call) and matrix_rows.is_rows_call(e.fn)]
+    calls = sum(isinstance(e, pr.Call) and e.fn not in CALL_FREE for e in nodes) - len(rows)
+    operations = sum(e.dtype is s.value.dtype for e in nodes) - len(rows) + sum(map(matrix_rows.operations, rows))
+    operations += costs.arithmetic.elementary * calls + (s.op is not None)
     own = reduced_indices(s)
     vector = p.vector if p.vector is not None else next(
         (i for i in reversed(own) if all(a.stride(i) in (0, 1) for a in accesses)), None)

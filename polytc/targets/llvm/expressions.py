@@ -327,8 +327,7 @@ def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
     if e.buffer.name in body.rows:
-        assert form is not None, "a row of an array that is no memory"
-        return body.rows[e.buffer.name].load(body.fn, form.constant, ir.register_type(e.dtype, e.lanes))
+        return body.rows[e.buffer.name].load(body.fn, form, ir.register_type(e.dtype, e.lanes))
     moves = any(has_load(i) for i in e.indices)  # with what is stored elsewhere
     if form is None or moves:
         return _load_at(body, e, form)
@@ -386,8 +385,7 @@ def store(body: Body, s: loops.Store) -> None:
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
     value = _wide(body, s.value, lanes)
     if s.buffer.name in body.rows:
-        assert form is not None, "a row of an array that is no memory"
-        body.rows[s.buffer.name].store(body.fn, form.constant, value)
+        body.rows[s.buffer.name].store(body.fn, form, value)
         return
     active = _active(body, s.indices)
     body.loaded.pop(s.buffer.name, None)

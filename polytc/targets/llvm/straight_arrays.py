@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from polytc.codegen import linear_forms, loops, traverse
+from polytc.codegen.addresses import Address
 from polytc.targets.llvm import ir
 
 Copies: TypeAlias = Mapping[str, loops.For]
@@ -28,19 +29,28 @@ class Rows:
         self._loaded: set[int] = set()
         self._block = ""
 
-    def store(self, fn: ir.Function, at: int, value: ir.Value) -> None:
+    def store(self, fn: ir.Function, form: Address | None, value: ir.Value) -> None:
+        at = _place(form)
         fn.spared += 1 + (at > 0 and at not in self._values)
         self._values[at] = value
         self._loaded.clear()
 
-    def load(self, fn: ir.Function, at: int, type_: str) -> ir.Value:
+    def load(self, fn: ir.Function, form: Address | None, type_: str) -> ir.Value:
         """What was stored last; anything where nothing was."""
+        at = _place(form)
         if self._block != fn.block:
             self._block = fn.block
             self._loaded.clear()
         fn.spared += at not in self._loaded
         self._loaded.add(at)
         return self._values.get(at) or ir.Value(type_, "undef")
+
+
+def _place(form: Address | None) -> int:
+    """Of a row, which each copy knows as a number."""
+    assert form is not None, "no gather in rows"
+    assert not form.terms, f"a row that a loop chooses: {form}"
+    return form.constant
 
 
 def found(kernel: loops.Kernel) -> frozenset[str]:
