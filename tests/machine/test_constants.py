@@ -34,7 +34,7 @@ CONSTANTS = {
     "codegen/passes/loop_versioning.py": {"LARGEST": TEXT, "LONGEST": TEXT},
     "codegen/passes/reciprocal.py": {"EXPONENTS": EXACT},
     "codegen/passes/interleaved_rows.py": {"PARTS": SHAPE, "UNIT": SHAPE},
-    "codegen/passes/register_transpose.py": {"FEWEST": SHAPE, "WIDEST": SHAPE},
+    "codegen/passes/register_transpose.py": {"FEWEST": SHAPE, "ROOM": TEXT, "WIDEST": SHAPE},
     "codegen/passes/rerolling.py": {"MOST": TEXT, "FUNCTION": TEXT, "ROWS": SHAPE, "TOGETHER": SHAPE},
     "codegen/passes/strip_mining.py": {"SIDE_BY_SIDE": SHAPE, "PAIR": SHAPE},
     "codegen/passes/tile_promotion.py": {"ROOM": TEXT},
