@@ -54,20 +54,10 @@ def test_tiles_of_several_iterations(machine: str, few: list[str]) -> None:
 
 
 @pytest.mark.long
-def test_tiles_without_barriers_are_found() -> None:
-    (found,) = campaign.found("stencils", ["plane"], ["generic-gpu"], arguments=["broken"])
-    assert "data race" in found.reason
-
-
-@pytest.mark.long
-def test_words_without_barriers_are_found() -> None:
-    (found,) = campaign.found("byte_sums", ["X'"], ["amd-gfx90a"], arguments=["broken"])
-    assert "data race" in found.reason
-
-
-@pytest.mark.long
-def test_weights_without_barriers_are_found() -> None:
-    (found,) = campaign.found("attention", ["causal"], ["nvidia-sm90"], arguments=["broken"])
+@pytest.mark.parametrize(("family", "program", "machine"), [
+    ("stencils", "plane", "generic-gpu"), ("byte_sums", "X'", "amd-gfx90a"), ("attention", "causal", "nvidia-sm90")])
+def test_programs_without_barriers_are_found(family: str, program: str, machine: str) -> None:
+    (found,) = campaign.found(family, [program], [machine], arguments=["broken"])
     assert "data race" in found.reason
 
 

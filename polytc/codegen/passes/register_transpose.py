@@ -164,7 +164,7 @@ def _inside(s: loops.Stmt, facts: _Facts) -> loops.Stmt:
 def _is_straight(s: loops.Stmt) -> bool:
     """Is it a store, or copies of stores?"""
     return isinstance(s, loops.Store) or isinstance(s, loops.For) and s.kind == "unroll" and \
-        all(_is_straight(x) for x in (s.body.stmts if isinstance(s.body, loops.Block) else (s.body,)))
+        all(map(_is_straight, _parts(s.body)))
 
 
 def _run(stmts: Sequence[loops.Stmt], facts: _Facts) -> list[loops.Stmt]:
@@ -300,7 +300,7 @@ class _Rounds:
 
     def statement(self) -> loops.Stmt:
         """All of it, in copies."""
-        most = unrolling.FEW if self.facts.machine.kind == "cpu" else None  # as passes.vectorize leaves copies
+        most = unrolling.most_written_out(self.facts.machine)
         outer = self.column.outer
         parts = [unrolling.nested(outer, self._blocks(first, count, times)) for first, count, times in self._runs()]
         left = unrolling.nested(outer, loops.block(*map(self._left, self.group.left)))

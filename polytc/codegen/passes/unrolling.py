@@ -16,9 +16,15 @@ from itertools import product
 
 from polytc.codegen import linear_forms, loops, traverse
 from polytc.codegen.passes import simplify
+from polytc.machine import Machine
 
 FEW = 4
 """Copies that are written out at once; more stay a loop until a target writes them."""
+
+
+def most_written_out(machine: Machine) -> int | None:
+    """Copies that are written out at once; None: all, as what the items of a GPU share is found among statements."""
+    return FEW if machine.kind == "cpu" else None
 
 
 def values(s: loops.For) -> range:

@@ -48,8 +48,7 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with its point loops expanded for vectors of `machine`."""
     names = traverse.buffer_names(kernel)
     body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
-    keeps = machine.kind == "cpu"  # what the items of a GPU share is found among statements
-    body = unrolling.written_out(body, unrolling.FEW if keeps else None)
+    body = unrolling.written_out(body, unrolling.most_written_out(machine))
     return replace(kernel, body=traverse.map_stmt(body, lambda s: s, lambda e: traverse.map_expr(e, _rows_chosen)))
 
 

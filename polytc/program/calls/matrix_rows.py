@@ -2,9 +2,10 @@
 
     rows[1 0 -1.5 | 0 1 2](u, a, b, c)       a - 1.5*c where u is 0, b + 2.0*c where it is 1
 
-A term whose coefficient is 0 takes no part: an infinity in it changes nothing. Terms without a factor come first, so that each
-of the others is one multiply-add. No text can call it: `rewrite.cpu.winograd` writes it, with an index that the schedule writes
-out (`schedule.cpu.strategy`), and `codegen.passes.vectorize` leaves none: targets see the sums.
+A term whose coefficient is 0 takes no part: an infinity in it changes nothing, but in the first where a row has no other
+coefficient. Terms without a factor come first, so that each of the others is one multiply-add. No text can call it:
+`rewrite.cpu.winograd` writes it, with an index that the schedule writes out (`schedule.cpu.strategy`), and
+`codegen.passes.vectorize` leaves none: targets see the sums.
 """
 
 from __future__ import annotations
